@@ -276,6 +276,8 @@ TEST_CASE("compile fills the cache that run then finds its kernels in") {
 
 TEST_CASE(
     "compile and explain --show kernels work for GPUs where NVRTC is, and say why not elsewhere") {
+  require_usage_error("explain adam --show kernels --arch host",
+                      "--show kernels is of GPUs; --arch is an architecture such as sm_90.");
   const KernelDirectory kernels;
   const std::string command = "compile adam --schedule fused --arch sm_90 --arch sm_100 --ranks 8";
   const Said said = coconet_command(command, kernels.variable());
