@@ -64,7 +64,6 @@ int calibrate_on(const World& world, const std::string& out) {
   const auto keep = [&](jit::TuningFile& now) { jit::write_tuning(comm, now, comm.config()); };
   const bool was_there = file.machines.contains(world.size());
   const bool is_whole = jit::measure_machine(world, file, {keep, was_interrupted});
-  keep(file);
   if (!is_whole) {
     if (world.rank() == 0) {
       complain(config().tune_file.empty() ? "interrupted"

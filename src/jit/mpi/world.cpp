@@ -77,9 +77,9 @@ void leave_when_finalized(const Kept& world) {
 }
 
 /// What MPI_Initialized or MPI_Finalized answers.
-bool says(int (*question)(int*)) {
+bool says(int (*ask)(int*)) {
   int answer = 0;
-  question(&answer);
+  ask(&answer);
   return answer != 0;
 }
 

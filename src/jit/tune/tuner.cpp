@@ -253,10 +253,8 @@ class Tuner {
     tensors_ = {};
     Contest contest{waiting.sizes, {waiting.sizes, {}, 0, 1, {}}, nullptr, nullptr, 1};
     bool goes_on = true;
-    for (const std::size_t index : waiting.candidates) {
-      goes_on = challenge(contest, {index, {}}, waiting.predicted_us[index]);
-      if (!goes_on) break;
-    }
+    for (const std::size_t index : waiting.candidates)
+      goes_on = goes_on && challenge(contest, {index, {}}, waiting.predicted_us[index]);
     if (goes_on && has_mpi(platform_of(comm()), comm()))
       goes_on = challenge(contest, {0, {}, true}, 0);
     if (goes_on && options_.knobs) goes_on = tune_knobs(contest, waiting);
@@ -307,8 +305,7 @@ class Tuner {
     quickest.resize(std::min(quickest.size(), finalists));
     const auto over = [&](const Variant& variant) {
       const std::unique_ptr<Contestant> other = make(variant, contest.sizes);
-      if (!other) return 1.0;
-      return compare(*other, *contest.champion, final_pairs, never_hopeless).ratio;
+      return other ? compare(*other, *contest.champion, final_pairs, never_hopeless).ratio : 1.0;
     };
     for (const Trial& trial : quickest) {
       if (trial.variant != contest.result.best)
@@ -402,30 +399,19 @@ class Tuner {
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// The machine at hand: as the tuning file has it, or measured now. Whether it is known as a whole.
-bool find_machine(const World& world, TuningFile& file, Tuned& tuned, const Measuring& measuring) {
-  const auto known = file.machines.find(world.size());
-  if (known != file.machines.end()) {
-    tuned.cluster = known->second;
-    return true;
-  }
-  const auto begin = std::chrono::steady_clock::now();
-  const bool is_whole = measure_machine(world, file, measuring);
-  if (is_whole) tuned.cluster = file.machines[world.size()];
-  if (is_whole && measuring.keep) measuring.keep(file);
-  tuned.calibration_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return is_whole;
-}
-
 Tuned tune_with(const Program& program, const World& world, TuningFile& file,
                 const std::vector<Sizes>& sizes, TuneOptions options,
                 const std::function<void(TuningFile&)>& keep) {
   Tuned machine;
   if (!options.cluster) {
-    machine.whole = find_machine(world, file, machine, {keep, options.interrupted});
-    if (!machine.whole) return machine;
-    options.cluster = machine.cluster;
+    if (!file.machines.contains(world.size())) {
+      const auto begin = std::chrono::steady_clock::now();
+      machine.whole = measure_machine(world, file, {keep, options.interrupted});
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      machine.calibration_s = took.count();
+      if (!machine.whole) return machine;
+    }
+    options.cluster = file.machines[world.size()];
   }
   const std::string digest = keep ? digest_of(program, options.sliceable) : "";
   const auto keep_last = [&](const Tuned& so_far) {

@@ -26,7 +26,7 @@ constexpr const char* file_name = CUBLAS_VER_MAJOR >= 13   ? "libcublasLt.so.13"
                                   : CUBLAS_VER_MAJOR == 12 ? "libcublasLt.so.12"
                                                            : "libcublasLt.so.11";
 
-Cublas load() {
+Cublas load_cublas() {
   Cublas cublas;
   const SharedLibrary file({file_name});
   cublas.file = file.file();
@@ -46,14 +46,14 @@ struct Types {
 };
 
 /// By DType, whose first values are the floats.
-constexpr Types types[] = {{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
-                           {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-                           {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
-                           {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F}};
+constexpr Types cublas_types[] = {{CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F},
+                                  {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+                                  {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+                                  {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F}};
 
 const Types& types_of(DType dtype) {
   if (!is_float(dtype)) throw InternalError(fmt::format("a matmul of {}", to_string(dtype)));
-  return types[static_cast<std::size_t>(dtype)];
+  return cublas_types[static_cast<std::size_t>(dtype)];
 }
 
 /// The library's handle on `device`, which stays to the end of the process.
@@ -264,7 +264,7 @@ class CublasMatmul final : public LibraryMatmul {
 }  // namespace
 
 const Cublas& loaded_cublas() {
-  static const Cublas loaded = load();
+  static const Cublas loaded = load_cublas();
   return loaded;
 }
 

@@ -46,7 +46,7 @@ std::string arch_of(CUdevice device) {
                      attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
 }
 
-std::string name_of(CUdevice device) {
+std::string gpu_name(CUdevice device) {
   std::array<char, 128> name{};
   check(driver().device_name(name.data(), static_cast<int>(name.size()), device),
         "asking for the name of a GPU");
@@ -75,7 +75,7 @@ GpuFacts describe_gpu(int ordinal) {
     gpu.arch = arch_of(device);
     gpu.shares_memory = has_shared_memory(device);
     gpu.multicasts = has_multicast(device);
-    gpu.description = fmt::format("{}, {}, {:.1f} GiB", name_of(device), gpu.arch,
+    gpu.description = fmt::format("{}, {}, {:.1f} GiB", gpu_name(device), gpu.arch,
                                   static_cast<double>(memory) / (1 << 30));
   } catch (const BackendError& error) {
     gpu.description = fmt::format("number {}: {}", ordinal, error.what());
@@ -102,7 +102,7 @@ int Device::count() {
 }
 
 std::string Device::name_of(int ordinal) {
-  return fmt::format("{}, GPU {}", jit::name_of(find_gpu(ordinal)), ordinal);
+  return fmt::format("{}, GPU {}", gpu_name(find_gpu(ordinal)), ordinal);
 }
 
 int Device::find(const std::string& uuid) {

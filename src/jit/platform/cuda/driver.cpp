@@ -10,9 +10,9 @@ namespace coconet::jit {
 namespace {
 
 // cuLibraryLoadData came with CUDA 12.0.
-constexpr int least_version = 12000;
+constexpr int least_cuda = 12000;
 
-Driver load() {
+Driver load_driver() {
   Driver driver;
   const SharedLibrary file({"libcuda.so.1"});
   driver.file = file.file();
@@ -24,7 +24,7 @@ Driver load() {
     driver.unavailable = file.problem();
   } else if (driver.get_version == nullptr || driver.get_version(&driver.number) != CUDA_SUCCESS) {
     driver.unavailable = "libcuda.so.1 is there and does not tell its version";
-  } else if (driver.number < least_version) {
+  } else if (driver.number < least_cuda) {
     driver.unavailable = "it is for CUDA " + driver.version() + ", and 12.0 or later is needed";
   } else if (!missing.empty()) {
     driver.unavailable = "libcuda.so.1 is there and has no function " + missing.front();
@@ -47,7 +47,7 @@ std::string Driver::name_of(CUresult result) const {
 }
 
 const Driver& loaded_driver() {
-  static const Driver loaded = load();
+  static const Driver loaded = load_driver();
   return loaded;
 }
 

@@ -1,18 +1,16 @@
-// Library collectives by NCCL, found at run time: a communicator for each group of ranks.
+// Library collectives by NCCL: a communicator for each group of ranks.
 #include <fmt/format.h>
-#include <nccl.h>
 
 #include <chrono>
 #include <cstring>
-#include <limits>
 #include <thread>
 #include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "jit/config/own_process.h"
-#include "jit/platform/cuda/facts.h"
 #include "jit/platform/cuda/libraries.h"
+#include "jit/platform/cuda/nccl_library.h"
 
 namespace coconet::jit {
 
@@ -23,104 +21,17 @@ using clock = std::chrono::steady_clock;
 /// How long the end of a communicator waits for other ranks.
 constexpr std::chrono::seconds patience{5};
 
-// ncclCommInitRankConfig and communicators that do not block came with 2.14.
-constexpr int least_version = 21400;
-
-#define COCONET_NCCL_FUNCTIONS(FUNCTION)       \
-  FUNCTION(get_version, ncclGetVersion)        \
-  FUNCTION(error_string, ncclGetErrorString)   \
-  FUNCTION(last_error, ncclGetLastError)       \
-  FUNCTION(unique_id, ncclGetUniqueId)         \
-  FUNCTION(init_rank, ncclCommInitRankConfig)  \
-  FUNCTION(async_error, ncclCommGetAsyncError) \
-  FUNCTION(finalize, ncclCommFinalize)         \
-  FUNCTION(count, ncclCommCount)               \
-  FUNCTION(user_rank, ncclCommUserRank)        \
-  FUNCTION(cu_device, ncclCommCuDevice)        \
-  FUNCTION(destroy, ncclCommDestroy)           \
-  FUNCTION(abort, ncclCommAbort)               \
-  FUNCTION(group_start, ncclGroupStart)        \
-  FUNCTION(group_end, ncclGroupEnd)            \
-  FUNCTION(all_reduce, ncclAllReduce)          \
-  FUNCTION(reduce_scatter, ncclReduceScatter)  \
-  FUNCTION(all_gather, ncclAllGather)          \
-  FUNCTION(reduce, ncclReduce)                 \
-  FUNCTION(broadcast, ncclBroadcast)           \
-  FUNCTION(send, ncclSend)                     \
-  FUNCTION(receive, ncclRecv)
-
-COCONET_FUNCTION_TABLE(NcclFunctions, COCONET_NCCL_FUNCTIONS);
-
-// Windows came with 2.27, and are used where they are there.
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-constexpr int least_version_of_windows = 22703;
-using NcclWindow = ncclWindow_t;
-
-#define COCONET_NCCL_WINDOW_FUNCTIONS(FUNCTION) \
-  FUNCTION(open_window, ncclCommWindowRegister) \
-  FUNCTION(close_window, ncclCommWindowDeregister)
-
-COCONET_FUNCTION_TABLE(WindowFunctions, COCONET_NCCL_WINDOW_FUNCTIONS);
-#else
-constexpr int least_version_of_windows = std::numeric_limits<int>::max();
-constexpr int NCCL_WIN_COLL_SYMMETRIC = 0;
-using NcclWindow = void*;
-
-struct WindowFunctions {
-  ncclResult_t (*open_window)(ncclComm_t, void*, std::size_t, NcclWindow*, int) = nullptr;
-  ncclResult_t (*close_window)(ncclComm_t, NcclWindow) = nullptr;
-  std::vector<std::string> find_in(const SharedLibrary&) { return {"windows"}; }
-};
-#endif
-
-struct Nccl : NcclFunctions, WindowFunctions, LibraryFacts {
-  bool has_windows = false;
-};
-
-// major * 10000 + minor * 100 + patch since 2.9; before, major * 1000.
-std::string version_text(int number) {
-  const int unit = number < 10000 ? 1000 : 10000;
-  return fmt::format("{}.{}.{}", number / unit, number % unit / 100, number % 100);
-}
-
-Nccl load() {
-  Nccl nccl;
-  const SharedLibrary file({"libnccl.so.2"});
-  nccl.file = file.file();
-  const std::vector<std::string> missing = nccl.NcclFunctions::find_in(file);
-  const bool has_windows = nccl.WindowFunctions::find_in(file).empty();
-  int number = 0;
-  const bool told = nccl.get_version != nullptr && nccl.get_version(&number) == ncclSuccess;
-  if (told) nccl.version = version_text(number);
-  nccl.has_windows = has_windows && number >= least_version_of_windows;
-  if (!file.is_open()) {
-    nccl.problem = file.problem();
-  } else if (!told) {
-    nccl.problem = "libnccl.so.2 is there and does not tell its version";
-  } else if (number < least_version) {
-    nccl.problem = "libnccl.so.2 is " + nccl.version + ", and 2.14 or later is needed";
-  } else if (!missing.empty()) {
-    nccl.problem = "libnccl.so.2 is there and has no function " + missing.front();
-  }
-  return nccl;
-}
-
-/// The process's NCCL, loaded at the first call.
-const Nccl& nccl() {
-  static const Nccl loaded = load();
-  return loaded;
-}
-
 /// By DType. Integers of 16 bits, which NCCL does not know, and booleans are moved, never reduced.
-constexpr ncclDataType_t types[] = {ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt64,
-                                    ncclInt32,   ncclFloat16, ncclInt8,    ncclUint8,    ncclUint8};
-static_assert(std::size(types) == std::size(all_dtypes));
+constexpr ncclDataType_t nccl_types[] = {
+    ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt64,
+    ncclInt32,   ncclFloat16, ncclInt8,    ncclUint8,    ncclUint8};
+static_assert(std::size(nccl_types) == std::size(all_dtypes));
 
 /// By Reduction.
 constexpr ncclRedOp_t operators[] = {ncclSum, ncclAvg, ncclMax, ncclMin, ncclProd};
 
 ncclDataType_t type_of(DType dtype) {
-  return types[static_cast<std::size_t>(dtype)];
+  return nccl_types[static_cast<std::size_t>(dtype)];
 }
 
 void require_reducible(const CollectiveCall& call) {
@@ -131,18 +42,6 @@ void require_reducible(const CollectiveCall& call) {
       fmt::format("{} of i16: NCCL reduces no integers of 16 bits; fuse it into a kernel, or cast "
                   "its operand to i32 first",
                   to_string(call.op)));
-}
-
-bool is_fine(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
-}
-
-void require(ncclResult_t result, std::string_view call) {
-  if (is_fine(result)) return;
-  const char* const last = nccl().last_error(nullptr);
-  const bool explained = last != nullptr && *last != '\0';
-  throw CommError(fmt::format("{} failed: {}{}", call, nccl().error_string(result),
-                              explained ? fmt::format(" ({})", last) : ""));
 }
 
 class NcclGroup final : public Collectives {
@@ -387,14 +286,6 @@ void require_own_gpus(Comm& comm, const std::vector<int>& ranks, const std::stri
 }
 
 }  // namespace
-
-LibraryFacts nccl_facts() {
-  return nccl();
-}
-
-bool nccl_has_windows() {
-  return nccl().problem.empty() && nccl().has_windows;
-}
 
 void require_nccl_of(Comm& comm, void* communicator) {
   if (!nccl().problem.empty()) {

@@ -65,7 +65,7 @@ const std::filesystem::path& located() {
   return file;
 }
 
-Library load() {
+Library load_nvrtc() {
   Library nvrtc;
   const char* const first = located().empty() ? "libnvrtc.so.13" : located().c_str();
   const SharedLibrary file({first, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
@@ -83,7 +83,7 @@ Library load() {
 }
 
 const Library& library() {
-  static const Library loaded = load();
+  static const Library loaded = load_nvrtc();
   return loaded;
 }
 

@@ -85,7 +85,7 @@ std::string examine_threads(Dnnl& dnnl, const SharedLibrary& library) {
   return missing.empty() ? "" : "its OpenMP has no function " + missing.front();
 }
 
-Dnnl load() {
+Dnnl load_onednn() {
   const SharedLibrary library({library_name}, {""});
   Dnnl dnnl;
   dnnl.problem = find_functions(dnnl, library, library_name);
@@ -101,7 +101,7 @@ Dnnl load() {
 }
 
 const Dnnl& loaded() {
-  static const Dnnl dnnl = load();
+  static const Dnnl dnnl = load_onednn();
   return dnnl;
 }
 

@@ -36,7 +36,7 @@ OpenBlas examine(const SharedLibrary& library) {
   return blas;
 }
 
-OpenBlas load() {
+OpenBlas load_openblas() {
   SharedLibrary library({library_name}, {""});
   OpenBlas blas = examine(library);
   const bool is_below = blas.problem.empty() && blas.instructions < processor_instructions();
@@ -55,7 +55,7 @@ OpenBlas load() {
 }
 
 const OpenBlas& loaded() {
-  static const OpenBlas blas = load();
+  static const OpenBlas blas = load_openblas();
   return blas;
 }
 
