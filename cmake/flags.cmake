@@ -13,7 +13,8 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
 add_library(coconet_flags INTERFACE)
 target_compile_options(coconet_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion -Wshadow
+  -Wall -Wextra -Wpedantic -Wconversion -Wno-sign-conversion
+  $<$<NOT:$<BOOL:$<TARGET_PROPERTY:COCONET_MAY_SHADOW>>>:-Wshadow>
   $<$<BOOL:${COCONET_WERROR}>:-Werror>)
 # Two warnings of gcc that are wrong about standard headers: gcc 12 takes `"text" + string` for overlapping memory
 # (https://gcc.gnu.org/PR105651), and the sanitizers' code hides from it what has been initialized.

@@ -18,7 +18,7 @@ const std::string emulated =
     cuda + "COCONET_CUDA_PATH='" COCONET_STUBS_DIR ":" COCONET_STUBS_DIR "/nvrtc' ";
 
 /// What a run that must fail says.
-std::string complaint(const std::string& arguments, const std::string& environment) {
+std::string run_error(const std::string& arguments, const std::string& environment) {
   return coconet::test::complaint("run " + arguments, environment);
 }
 
@@ -27,7 +27,7 @@ std::string complaint(const std::string& arguments, const std::string& environme
 TEST_CASE("without a driver the sentence says so and how to go on") {
   // Where the machine has a driver, this is not the test's to say.
   if (coconet_command("doctor", "").out.find("[ok] CUDA driver") != std::string::npos) return;
-  const std::string said = complaint("adam --schedule fused --set n=10", cuda);
+  const std::string said = run_error("adam --schedule fused --set n=10", cuda);
   if (said.find("built without CUDA") == std::string::npos) {
     CHECK_THAT(said, StartsWith("coconet: there is no CUDA driver to use: ") &&
                          Contains("install NVIDIA's driver") &&
@@ -91,7 +91,7 @@ TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log say
   CHECK_THAT(coconet_command("doctor", emulated + "STUB_CUDA_ARCH=110").out,
              Contains("[ok] GPU             Stub 0, sm_110, 80.0 GiB; NVRTC does not know sm_110; "
                       "kernels are PTX for compute_100"));
-  CHECK_THAT(complaint("adam --schedule fused --set n=10", emulated + "COCONET_ARCH=sm_80"),
+  CHECK_THAT(run_error("adam --schedule fused --set n=10", emulated + "COCONET_ARCH=sm_80"),
              Contains("cannot be loaded on Stub 0, GPU 0, sm_90: the driver reports "
                       "CUDA_ERROR_NO_BINARY_FOR_GPU"));
 }
@@ -99,37 +99,37 @@ TEST_CASE("a GPU that is newer than NVRTC gets what NVRTC knows, and the log say
 TEST_CASE("what is missing or too old is told, with the cure") {
   const std::string adam = "adam --schedule fused --set n=10";
   CHECK_THAT(
-      complaint(adam, emulated + "STUB_CUDA_VERSION=11080"),
+      run_error(adam, emulated + "STUB_CUDA_VERSION=11080"),
       Contains("there is no CUDA driver to use: it is for CUDA 11.8, and 12.0 or later is needed"));
-  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_INIT=100"),
+  CHECK_THAT(run_error(adam, emulated + "STUB_CUDA_INIT=100"),
              Contains("no GPU can be used: the driver reports CUDA_ERROR_NO_DEVICE; check "
                       "nvidia-smi and CUDA_VISIBLE_DEVICES"));
-  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_DEVICES=0"),
+  CHECK_THAT(run_error(adam, emulated + "STUB_CUDA_DEVICES=0"),
              Contains("the CUDA driver shows no GPU to this process"));
-  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=35"),
+  CHECK_THAT(run_error(adam, emulated + "STUB_CUDA_ARCH=35"),
              Contains("no kernel can be compiled for Stub 0, GPU 0, sm_35: NVRTC 13.0 compiles for "
                       "sm_75 and newer; kernels need sm_70 or newer; or set COCONET_BACKEND=host"));
-  CHECK_THAT(complaint(adam, emulated + "STUB_CUDA_ARCH=72"),
+  CHECK_THAT(run_error(adam, emulated + "STUB_CUDA_ARCH=72"),
              Contains("NVRTC 13.0 compiles for sm_75 and newer; that of CUDA 12 compiles for it: "
                       "pip install nvidia-cuda-nvrtc-cu12 and name the directory of its "
                       "libnvrtc.so.12 with COCONET_CUDA_PATH"));
-  CHECK_THAT(complaint(adam, emulated + "COCONET_CACHE=off STUB_CUDA_FAIL=cuLibraryLoadData:0:222"),
+  CHECK_THAT(run_error(adam, emulated + "COCONET_CACHE=off STUB_CUDA_FAIL=cuLibraryLoadData:0:222"),
              Contains("kernel 'adam_fused_kernel' cannot be loaded on Stub 0, GPU 0, sm_90: the "
                       "driver reports CUDA_ERROR_UNSUPPORTED_PTX_VERSION") &&
                  Contains("an NVRTC that is newer than this driver, of CUDA 13.0"));
   CHECK_THAT(
-      complaint("adam --schedule fused --world local:2 --set n=10", emulated + "STUB_CUDA_VMM=0"),
+      run_error("adam --schedule fused --world local:2 --set n=10", emulated + "STUB_CUDA_VMM=0"),
       Contains("Stub 0, GPU 0 cannot share memory by file descriptors, which fused kernels of "
                "several ranks need; use the schedule 'unfused'"));
   CHECK_THAT(
-      complaint("adam --schedule fused --set n=2^26", emulated + "STUB_CUDA_MEMORY=33554432"),
+      run_error("adam --schedule fused --set n=2^26", emulated + "STUB_CUDA_MEMORY=33554432"),
       Contains("Stub 0, GPU 0 has no room for 256 MiB of tensors: ") &&
           Contains(" of its 32 MiB are free"));
-  CHECK_THAT(complaint("adam --schedule unfused --world local:2 --set n=10",
+  CHECK_THAT(run_error("adam --schedule unfused --world local:2 --set n=10",
                        emulated + "STUB_CUDA_DEVICES=2 STUB_NCCL_VERSION=2708"),
              Contains("library collective 'avg' needs NCCL, and there is none to use: libnccl.so.2 "
                       "is 2.7.8, and 2.14 or later is needed"));
-  CHECK_THAT(complaint(adam, "COCONET_BACKEND=gpu"),
+  CHECK_THAT(run_error(adam, "COCONET_BACKEND=gpu"),
              Contains("COCONET_BACKEND is 'gpu'; it takes host or cuda"));
 }
 

@@ -31,7 +31,7 @@ class Broken {
   test::ScratchDirectory scratch_;
 };
 
-std::string doctor(const std::string& environment) {
+std::string doctor_of_matmuls(const std::string& environment) {
   return coconet_command("doctor", environment).out;
 }
 
@@ -39,7 +39,7 @@ std::string doctor(const std::string& environment) {
 
 TEST_CASE("doctor says which library multiplies what, by which instructions") {
   const std::string set(to_string(processor));
-  const std::string said = doctor("A=1");
+  const std::string said = doctor_of_matmuls("A=1");
   if (jit::onednn::facts().problem.empty()) {
     CHECK_THAT(said, Contains("[ok] oneDNN          " + jit::onednn::facts().version + ", ") &&
                          Contains("/libdnnl.so.2, multiplies f32"));
@@ -57,14 +57,14 @@ TEST_CASE("doctor says which library multiplies what, by which instructions") {
 
 TEST_CASE("doctor warns of kernels below the processor's, and says what would mend them") {
   if (processor == jit::InstructionSet::baseline) return;
-  CHECK_THAT(doctor("OPENBLAS_CORETYPE=Prescott"),
+  CHECK_THAT(doctor_of_matmuls("OPENBLAS_CORETYPE=Prescott"),
              Contains("[--] OpenBLAS        ") &&
                  Contains("by the baseline instructions (Prescott)" + has) &&
                  Contains("that costs: its matmuls take a multiple of the time\n") &&
                  Contains("to mend it: unset OPENBLAS_CORETYPE, which is 'Prescott'\n"));
   if (!jit::onednn::facts().problem.empty()) return;
   CHECK_THAT(
-      doctor("ONEDNN_MAX_CPU_ISA=SSE41"),
+      doctor_of_matmuls("ONEDNN_MAX_CPU_ISA=SSE41"),
       Contains("[--] oneDNN          ") &&
           Contains("multiplies f32, bf16 and f16 as f32, by the baseline instructions" + has) &&
           Contains("to mend it: unset ONEDNN_MAX_CPU_ISA, which is 'SSE41'\n"));
@@ -74,13 +74,13 @@ TEST_CASE("an OpenBLAS that does not know the processor gets a core type that fi
   const std::string stub = "LD_LIBRARY_PATH='" COCONET_STUBS_DIR "/openblas' ";
   const std::string core = jit::openblas::core_type_for(processor);
   const std::string fits = core.empty() ? "Prescott" : core;
-  CHECK_THAT(doctor(stub),
+  CHECK_THAT(doctor_of_matmuls(stub),
              Contains("[ok] OpenBLAS        OpenBLAS stub, " COCONET_STUBS_DIR
                       "/openblas/libopenblas.so.0, multiplies f64") &&
                  Contains(", by " + std::string(to_string(processor)) + " (" + fits + ")\n"));
   // What the user says stays.
   if (core.empty()) return;
-  CHECK_THAT(doctor(stub + "OPENBLAS_CORETYPE=Nehalem"),
+  CHECK_THAT(doctor_of_matmuls(stub + "OPENBLAS_CORETYPE=Nehalem"),
              Contains("by the baseline instructions (Nehalem)" + has));
 }
 
@@ -88,7 +88,7 @@ TEST_CASE("without a library of matmuls doctor and a run say what is missing") {
   const std::string matmul =
       "run attention_block --world local:2 --iters 1 --set B=1 --set S=3 --set H=4 --dtype ";
   const Broken both({"libdnnl.so.2", "libopenblas.so.0"});
-  CHECK_THAT(doctor(both.variable()),
+  CHECK_THAT(doctor_of_matmuls(both.variable()),
              Contains("[--] oneDNN          ") &&
                  Contains("without it: matrices of f32 and 16-bit floats are not multiplied on the "
                           "host\n") &&
@@ -101,7 +101,7 @@ TEST_CASE("without a library of matmuls doctor and a run say what is missing") {
                            Contains("; install one (Debian: libdnnl2 or libopenblas0)"));
   if (!jit::onednn::facts().problem.empty()) return;
   const Broken openblas({"libopenblas.so.0"});
-  CHECK_THAT(doctor(openblas.variable()),
+  CHECK_THAT(doctor_of_matmuls(openblas.variable()),
              Contains("without it: matrices of f64 are not multiplied on the host\n"));
   CHECK(coconet_command(matmul + "f32 --check", openblas.variable()).code == 0);
   CHECK_THAT(coconet_command(matmul + "f64", openblas.variable()).err,

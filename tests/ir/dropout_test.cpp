@@ -17,7 +17,7 @@ using ir::Reference;
 
 namespace {
 
-struct Flat {
+struct Masked {
   Program p{"p", Mesh({{"world", 2}})};
   Dim n = p.dim("n", 8);
   Value x = p.input("x", f32, {n}, replicated);
@@ -60,14 +60,14 @@ TEST_CASE("a threshold is the probability in units of 2^-32, rounded") {
 }
 
 TEST_CASE("dropout keeps the type of its operand") {
-  Flat f;
+  Masked f;
   CHECK(test::type_of(dropout(f.x, 0.1, 7, f.t).named("d")) == "d: f32[n] replicated");
   const Value h = f.p.input("h", bf16, {f.n, 4}, sliced(1));
   CHECK(test::type_of(dropout(h, 0, 7).named("e")) == "e: bf16[n, 4] sliced(1)");
 }
 
 TEST_CASE("dropout takes a tensor of floats") {
-  Flat f;
+  Masked f;
   const Value i = f.p.input("i", i32, {f.n}, replicated);
   CHECK_THAT(refusal([&] { (void)dropout(i, 0.1, 7); }),
              EndsWith("(dropout): 'i' is i32[n] replicated; dropout takes floats: cast it first"));
@@ -78,7 +78,7 @@ TEST_CASE("dropout takes a tensor of floats") {
 }
 
 TEST_CASE("dropout refuses a probability outside [0, 1)") {
-  Flat f;
+  Masked f;
   CHECK_THAT(refusal([&] { (void)dropout(f.x, 1, 7); }),
              EndsWith("(dropout): drops with probability 1.000000; it must be at least 0 and less "
                       "than 1"));
@@ -88,7 +88,7 @@ TEST_CASE("dropout refuses a probability outside [0, 1)") {
 }
 
 TEST_CASE("dropout refuses an offset that is a tensor or no whole number") {
-  Flat f;
+  Masked f;
   CHECK_THAT(refusal([&] { (void)dropout(f.x, 0.5, 7, f.x); }),
              EndsWith("(dropout): 'x' is f32[n] replicated; the offset must be a number: a "
                       "constant, or a scalar such as the number of the step"));
@@ -150,7 +150,7 @@ TEST_CASE("about the probability's share of a large tensor is dropped") {
 }
 
 TEST_CASE("another offset or seed draws another mask") {
-  Flat f;
+  Masked f;
   f.p.output("a", dropout(f.x, 0.5, 1, f.t));
   f.p.output("b", dropout(f.x, 0.5, 2, f.t));
   Reference reference(*ir::graph_of(f.p), {{"n", 64}});
@@ -166,7 +166,7 @@ TEST_CASE("another offset or seed draws another mask") {
 }
 
 TEST_CASE("the reference refuses an offset at run time that is no whole number") {
-  Flat f;
+  Masked f;
   f.p.output("d", dropout(f.x, 0.5, 1, f.t).named("d"));
   Reference reference(*ir::graph_of(f.p), {{"n", 1}});
   reference.set("x", {{1}, {1}});

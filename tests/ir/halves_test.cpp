@@ -26,7 +26,7 @@ double of_bits(std::uint32_t bits) {
   return std::bit_cast<float>(bits);
 }
 
-struct Flat {
+struct Sliced {
   Program p{"p", Mesh({{"world", 2}})};
   Dim n = p.dim("n", 8);
   Value x = p.input("x", f32, {n}, sliced(0));
@@ -85,7 +85,7 @@ TEST_CASE("stochastic rounding goes to either neighbour, and to the value on ave
 }
 
 TEST_CASE("halves and stochastic rounding have the dtypes that they are for") {
-  Flat f;
+  Sliced f;
   CHECK(test::type_of(upper_half(f.x).named("u")) == "u: bf16[n] sliced(0)");
   CHECK(test::type_of(lower_half(f.x).named("l")) == "l: i16[n] sliced(0)");
   const Value joined = join_halves(upper_half(f.x), lower_half(f.x)).named("j");
@@ -94,7 +94,7 @@ TEST_CASE("halves and stochastic rounding have the dtypes that they are for") {
 }
 
 TEST_CASE("halves and stochastic rounding say what they take") {
-  Flat f;
+  Sliced f;
   const Value h = f.p.input("h", f16, {f.n}, sliced(0));
   CHECK_THAT(refusal([&] { (void)upper_half(h); }),
              EndsWith("'h' is f16[n] sliced(0); operand 1 of upper_half must be a tensor of f32"));

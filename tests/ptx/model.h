@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "ptx/closure.h"
+
 namespace coconet::test::ptx {
 
 enum class Scope : std::uint8_t { cta, gpu, sys };
@@ -43,27 +45,6 @@ struct Thread {
   int gpu = 0;
   int cta = 0;  ///< on its GPU
   std::vector<Op> ops;
-};
-
-using Pairs = std::vector<std::pair<int, int>>;
-
-/// What follows from pairs of events by transitivity.
-class Closure {
- public:
-  Closure(std::size_t events, const Pairs& pairs);
-  [[nodiscard]] bool has(int from, int to) const {
-    return (reached_[component_[from] * words_ + to / 64] >> (to % 64) & 1) != 0;
-  }
-
- private:
-  void visit(int event);
-  void add_component(int root);
-
-  std::size_t words_;
-  std::vector<std::vector<int>> next_;
-  std::vector<int> component_;           ///< by event: those on one cycle share one
-  std::vector<std::uint64_t> reached_;   ///< by component, a bit for each event
-  std::vector<int> index_, low_, open_;  ///< of Tarjan's search for components
 };
 
 /// What an op is to the axioms; an add or exchange is a read and a write.

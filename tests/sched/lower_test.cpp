@@ -8,31 +8,13 @@
 #include "precisions.h"
 #include "sched/knobs.h"
 #include "sched/plan.h"
+#include "sched/plans.h"
 #include "sched/subjects.h"
 
 using namespace coconet;
 using Catch::Contains;
 
 namespace {
-
-/// The plan of `program` as text.
-std::string plan_of(const Program& program) {
-  return sched::print(sched::lower(*ir::graph_of(program)));
-}
-
-/// The part of the plan behind "steps".
-std::string steps_of(const Program& program) {
-  const std::string text = plan_of(program);
-  return text.substr(text.find("steps\n") + 6);
-}
-
-std::vector<std::string> kernel_names(const Program& program) {
-  std::vector<std::string> names;
-  for (const sched::PlanStep& step : sched::lower(*ir::graph_of(program)).steps) {
-    if (const auto* kernel = std::get_if<sched::KernelStep>(&step)) names.push_back(kernel->name);
-  }
-  return names;
-}
 
 /// `text` without the numbers of names that no program gave: what a kernel computes is `multiply`,
 /// not `multiply_8`, so that a new op changes its own lines only.
@@ -279,79 +261,6 @@ TEST_CASE(
         "    writes   rows\n");
 }
 
-TEST_CASE("a reader of a state's old value runs before the kernel that overwrites it") {
-  Program p("before", two_ranks());
-  const Value w = p.state("w", f32, {4}, replicated);
-  update(w, w * 2);
-  p.output("old", (w + 1).named("old"));
-  CHECK(kernel_names(p) == std::vector<std::string>{"old", "w_new"});
-}
-
-TEST_CASE("a reader of the old value that needs the new one gets a copy") {
-  Program p("difference", two_ranks());
-  const Value w = p.state("w", f32, {4}, replicated);
-  const Value w1 = update(w, w * 2);
-  p.output("change", (sum(w1) * w).named("change"));
-  CHECK_THAT(
-      steps_of(p),
-      Contains(
-          "kernel w_old (computation) over [4] replicated\n    reads    w\n    computes w.old\n"
-          "    writes   w.old\n") &&
-          Contains("reads    sum_4, w.old\n    computes change"));
-}
-
-TEST_CASE("an application's cast of a state to its own dtype is no copy") {
-  Program p("twice", two_ranks());
-  const Value w = p.state("w", f32, {4}, replicated);
-  update(w, cast(w, f32).named("same") * 2);
-  CHECK(kernel_names(p) == std::vector<std::string>{"w_new"});
-}
-
-TEST_CASE("in the kernel that overwrites a state its old value needs no copy") {
-  Program p("difference", two_ranks());
-  const Value w = p.state("w", f32, {4}, replicated);
-  const Value w1 = update(w, w * 2);
-  p.output("change", (w1 - w).named("change"));
-  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "computation", {"w.new", "change"}))),
-             !Contains("w.old"));
-}
-
-TEST_CASE("a state that other ranks overwrite from inside the kernel that reads it gets a copy") {
-  Program p("passed_on", two_ranks());
-  const Value w = p.state("w", f32, {4}, local);
-  update(w, send(w * 2).named("sent"));
-  CHECK_THAT(plan_of(after(p, Schedule().fuse("k", "send", {"sent", "w.new"}))),
-             Contains("w.old  "));
-}
-
-TEST_CASE("states that swap need one copy") {
-  Program p("swap", two_ranks());
-  const Value a = p.state("a", f32, {4}, replicated);
-  const Value b = p.state("b", f32, {4}, replicated);
-  update(a, b);
-  update(b, a);
-  CHECK(steps_of(p) ==
-        "  1. kernel b_old (computation) over [4] replicated\n"
-        "    reads    b\n"
-        "    computes b.old\n"
-        "    writes   b.old\n"
-        "  2. kernel b_new (computation) over [4] replicated\n"
-        "    reads    a\n"
-        "    writes   b\n"
-        "  3. kernel a_new (computation) over [4] replicated\n"
-        "    reads    b.old\n"
-        "    writes   a\n");
-}
-
-TEST_CASE(
-    "a reader that needs another result of the kernel that overwrites the state gets a copy") {
-  Momentum step;
-  step.p.output("y", (step.w * sum(step.m1).named("total")).named("y"));
-  const Program p = after(step.p, Schedule().fuse("k", "computation", {"m.new", "w.new"}));
-  CHECK_THAT(plan_of(p), Contains("w.old  "));
-  CHECK(kernel_names(p) == std::vector<std::string>{"w_old", "k", "total", "y"});
-}
-
 TEST_CASE("an output with two names is one buffer") {
   Program p("names", two_ranks());
   const Value y = (p.input("x", f32, {4}, local) * 2).named("y");
@@ -386,90 +295,6 @@ TEST_CASE("a program file's kernel that breaks a rule is refused") {
   CHECK_THAT(refusal<ScheduleError>([&] { (void)sched::lower(*ir::graph_of(step.p)); }),
              Contains("kernel 'k' cannot be: 'total' (reduction) is no pointwise op, and a kernel "
                       "of kind 'computation' takes pointwise ops and updates"));
-}
-
-TEST_CASE("a matmul is a step of its own between the kernels that it reads and feeds") {
-  Program p("mlp", two_ranks());
-  const Value x = p.input("x", f32, {3, 4}, sliced(1));
-  const Value w = p.state("w", f32, {4, 5}, sliced(0));
-  const Value products = matmul((x * 2).named("twice"), w).named("products");
-  p.output("y", relu(all_reduce(products, sum).named("total")).named("y"));
-  CHECK(plan_of(p) ==
-        "buffers\n"
-        "  x         f32[3, 4]  sliced(1)   input\n"
-        "  w         f32[4, 5]  sliced(0)   state\n"
-        "  y         f32[3, 5]  replicated  output\n"
-        "  twice     f32[3, 4]  sliced(1)   temporary\n"
-        "  products  f32[3, 5]  local       temporary\n"
-        "  total     f32[3, 5]  replicated  temporary\n"
-        "steps\n"
-        "  1. kernel twice (computation) over [3, 4] sliced(1)\n"
-        "    reads    x\n"
-        "    computes twice\n"
-        "    writes   twice\n"
-        "  2. matmul of [3, 5] local\n"
-        "    reads    twice, w\n"
-        "    writes   products\n"
-        "  3. library all_reduce (sum) along world\n"
-        "    reads    products\n"
-        "    writes   total\n"
-        "  4. kernel y (computation) over [3, 5] replicated\n"
-        "    reads    total\n"
-        "    computes y\n"
-        "    writes   y\n");
-}
-
-TEST_CASE("a bias is added where the product is made, if a kernel would do nothing else") {
-  const auto steps_with = [](DType dtype, const std::vector<Dim>& shape, bool computes,
-                             bool fused) {
-    Program p("biased", two_ranks());
-    const Value x = p.input("x", dtype, {4, 3}, replicated);
-    const Value product = matmul(x, p.input("w", dtype, {3, 5}, replicated)).named("product");
-    const Value biased = (p.input("b", dtype, shape, replicated) + product).named("biased");
-    p.output("y", computes ? relu(biased).named("y") : biased);
-    if (fused) p = Schedule().fuse("adds", "computation", {"biased"}).apply(p).back();
-    return steps_of(p);
-  };
-  CHECK(steps_with(f32, {5}, false, false) ==
-        "  1. matmul of [4, 5] replicated\n"
-        "    reads    x, w\n"
-        "    adds     b\n"
-        "    writes   y\n");
-  CHECK(steps_with(f32, {1, 5}, false, false) == steps_with(f32, {5}, false, false));
-  for (const std::string& steps :
-       {steps_with(f32, {5}, true, false), steps_with(f32, {5}, false, true),
-        steps_with(bf16, {5}, false, false), steps_with(f32, {4, 1}, false, false),
-        steps_with(f32, {4, 5}, false, false)}) {
-    CHECK_THAT(steps, Contains("    writes   product\n") && Contains("  2. kernel "));
-  }
-}
-
-TEST_CASE("a product of one row is no bias of itself") {
-  Program p("twice", two_ranks());
-  const Value x = p.input("x", f32, {1, 3}, replicated);
-  const Value product = matmul(x, p.input("w", f32, {3, 5}, replicated)).named("product");
-  p.output("y", product + product);
-  CHECK_THAT(steps_of(p), Contains("  2. kernel ") && Contains("    reads    product\n"));
-}
-
-TEST_CASE("the plan says which operands of a matmul are transposed") {
-  Program p("transposed", two_ranks());
-  const Value x = p.input("x", f32, {3, 3}, replicated);
-  p.output("right", matmul(x, x, false, true).named("right"));
-  CHECK_THAT(steps_of(p), Contains("    reads    x, x transposed\n"));
-}
-
-TEST_CASE("a matmul that writes the state that it reads goes through a buffer of its own") {
-  Program p("in_place", two_ranks());
-  const Value w = p.state("w", f32, {3, 3}, replicated);
-  update(w, matmul(w, w).named("square")).named("w.new");
-  CHECK(steps_of(p) ==
-        "  1. matmul of [3, 3] replicated\n"
-        "    reads    w, w\n"
-        "    writes   square\n"
-        "  2. kernel w_new (computation) over [3, 3] replicated\n"
-        "    reads    square\n"
-        "    writes   w\n");
 }
 
 namespace {

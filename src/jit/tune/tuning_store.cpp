@@ -123,10 +123,8 @@ bool measure_machine(const World& world, TuningFile& file, const Measuring& meas
   const bool is_whole = measure();
   if (is_whole) next.machines[ranks] = std::move(next.begun[ranks]);
   if (is_whole) next.begun.erase(ranks);
-  if (is_whole || !is_again) {
-    file = std::move(next);
-    if (measuring.keep) measuring.keep(file);
-  }
+  if (is_whole || !is_again) file = std::move(next);
+  if (is_whole && measuring.keep) measuring.keep(file);
   return is_whole;
 }
 

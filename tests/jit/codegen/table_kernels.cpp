@@ -38,9 +38,9 @@ class Turns {
 };
 
 /// The kernels of one number of ranks.
-class Author {
+class KernelAuthor {
  public:
-  explicit Author(int ranks) : ranks_(ranks) {}
+  explicit KernelAuthor(int ranks) : ranks_(ranks) {}
 
   /// The run of a kernel of `shape`, or nothing when it is not legal.
   std::optional<TableRun> run(const Shape& shape, DType dtype, Knobs knobs) {
@@ -165,7 +165,7 @@ std::vector<PossibleRun> runs_of_kernels() {
   std::vector<PossibleRun> runs;
   Turns dtypes;
   for (const int ranks : rank_counts) {
-    Author author(ranks);
+    KernelAuthor author(ranks);
     for (const Shape& shape : shapes()) {
       if (!author.run(shape, f32, {})) continue;
       for (const sched::KnobChoice& algorithm : sched::algorithm_choices()) {

@@ -32,9 +32,9 @@ class Variations {
 };
 
 /// One program, whose outputs are the results of ops.
-class Author {
+class OpAuthor {
  public:
-  Author(const Mesh& mesh, DType dtype, const ir::Placements& layout)
+  OpAuthor(const Mesh& mesh, DType dtype, const ir::Placements& layout)
       : pool_(mesh, dtype, layout) {}
 
   /// Adds an op on all operands that it takes, as outputs.
@@ -116,13 +116,13 @@ std::vector<PossibleRun> runs_of_ops() {
           // Two axes have four times as many layouts: each takes its turn of the dtypes.
           if (mesh.axes().size() > 1 && turn++ % 4 != 0) continue;
           runs.push_back([=] {
-            Author author(mesh, dtype, layout);
+            OpAuthor author(mesh, dtype, layout);
             for (const ir::PointwiseRow& row : ir::pointwise_table()) author.add(row);
             return author.run(true);
           });
           for (const ir::Op op : structural_ops()) {
             runs.push_back([=] {
-              Author author(mesh, dtype, layout);
+              OpAuthor author(mesh, dtype, layout);
               for (const ir::Node& node : variations->of(op)) author.add(node);
               return author.run(false);
             });

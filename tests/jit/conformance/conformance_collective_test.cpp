@@ -20,7 +20,7 @@ namespace {
 // signs may nearly cancel, and leave mostly rounding.
 const std::vector<Sizes> lengths = {{{"n", 1}}, {{"n", 2}},  {{"n", 3}},
                                     {{"n", 7}}, {{"n", 17}}, {{"n", 1030}}};
-const std::vector<Sizes> areas = {
+const std::vector<Sizes> collective_areas = {
     {{"n", 1}, {"m", 1}}, {{"n", 2}, {"m", 3}}, {{"n", 7}, {"m", 17}}, {{"n", 17}, {"m", 2}}};
 
 /// An all_reduce inside one kernel: of `g` [n], times 2, written to state `x` and gathered.
@@ -111,7 +111,7 @@ TEST_CASE("library collectives slice any dimension") {
         program.output(name, all_to_all(slices, other).named(name));
       }
     }
-    require_conforms(program, Schedule("none"), ranks, areas);
+    require_conforms(program, Schedule("none"), ranks, collective_areas);
   }
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("all_to_all slices every dtype along another dimension, and back") {
       const Value columns = all_to_all(rows, 1).named("columns");
       program.output("columns", columns);
       program.output("again", all_to_all(columns, 0).named("again"));
-      require_conforms(program, Schedule("none"), ranks, areas);
+      require_conforms(program, Schedule("none"), ranks, collective_areas);
     }
   }
 }
@@ -137,7 +137,7 @@ TEST_CASE("all_to_all writes a state, and works along one axis of a mesh") {
   const Value y = program.state("y", f32, {n, m, 5}, on(2, 1));
   update(y, all_to_all(x, 2, "a").named("moved"));
   program.output("z", all_to_all(y * 2, 0, "b").named("z"));
-  require_conforms(program, Schedule("none"), 4, areas);
+  require_conforms(program, Schedule("none"), 4, collective_areas);
 }
 
 TEST_CASE("library collectives work along each axis of a mesh") {
@@ -162,7 +162,7 @@ TEST_CASE("library collectives work along each axis of a mesh") {
       program.output("sent_back", send(g, -1, axis).named("sent_back"));
       program.output("everywhere",
                      all_reduce(all_reduce(g, sum, axis), sum, other).named("everywhere"));
-      require_conforms(program, Schedule("none"), mesh.size(), areas, 2);
+      require_conforms(program, Schedule("none"), mesh.size(), collective_areas, 2);
     }
   }
 }
@@ -183,7 +183,7 @@ TEST_CASE("sends keep the layout along the other axis, for every dtype and offse
           program.output(sent, send(x, offset, "pp").named(sent));
         }
       }
-      require_conforms(program, Schedule("none"), mesh.size(), areas);
+      require_conforms(program, Schedule("none"), mesh.size(), collective_areas);
     }
   }
 }
@@ -249,7 +249,7 @@ TEST_CASE("fused collectives equal the reference with many channels and every ve
 TEST_CASE("fused collectives slice any dimension and read broadcast operands at the global index") {
   for (const int ranks : {2, 3}) {
     for (const int dim : {0, 1})
-      require_conforms(biased(ranks), fused_update("x", dim), ranks, areas, 2);
+      require_conforms(biased(ranks), fused_update("x", dim), ranks, collective_areas, 2);
   }
 }
 
@@ -333,11 +333,11 @@ TEST_CASE("hierarchical collectives equal the reference, whole and with computat
       for (const int dim : {0, 1}) {
         Schedule whole("hierarchical along " + std::to_string(dim));
         whole.split("total", "hierarchical", dim);
-        require_conforms(program, whole, mesh.size(), areas, 2);
+        require_conforms(program, whole, mesh.size(), collective_areas, 2);
         Schedule slices = whole;
         slices.reorder("total.all_gather", {"v.new", "w.new"}).as_slice("v").dead();
         slices.fuse("on_slices", "computation", {"v.new", "w.slice"});
-        require_conforms(program, slices, mesh.size(), areas, 2);
+        require_conforms(program, slices, mesh.size(), collective_areas, 2);
       }
     }
   }
@@ -371,12 +371,12 @@ TEST_CASE("a pipeline that computes on slices and sends them equals one that sen
     const Value computed = (total + bias + r).named("computed");
     program.output("handed", send(computed, 1, "pp").named("handed_on"));
     program.output("returned", send(computed, -1, "pp").named("handed_back"));
-    require_conforms(program, Schedule("AR-C-Send"), mesh.size(), areas);
+    require_conforms(program, Schedule("AR-C-Send"), mesh.size(), collective_areas);
     for (const int dim : {0, 1}) {
       Schedule schedule("RS-C-Send-AG along " + std::to_string(dim));
       schedule.split("total", "reduce_scatter+all_gather", dim);
       schedule.reorder("total.all_gather", {"handed_on", "handed_back"}).dead();
-      require_conforms(program, schedule, mesh.size(), areas);
+      require_conforms(program, schedule, mesh.size(), collective_areas);
     }
   }
 }

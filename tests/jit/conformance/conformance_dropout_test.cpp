@@ -6,11 +6,11 @@ using namespace coconet::test;
 
 namespace {
 
-const std::vector<Sizes> areas = {{{"B", 1}, {"H", 1}},
-                                  {{"B", 2}, {"H", 3}},
-                                  {{"B", 5}, {"H", 67}},
-                                  {{"B", 33}, {"H", 1}},
-                                  {{"B", 17}, {"H", 64}}};
+const std::vector<Sizes> mask_areas = {{{"B", 1}, {"H", 1}},
+                                       {{"B", 2}, {"H", 3}},
+                                       {{"B", 5}, {"H", 67}},
+                                       {{"B", 33}, {"H", 1}},
+                                       {{"B", 17}, {"H", 64}}};
 
 /// Dropout of tensors that lie as the kernel's domain does, and of some that are broadcast there.
 Program masks(int ranks, Placement placement, DType dtype) {
@@ -41,7 +41,7 @@ Schedule in_one_kernel() {
 TEST_CASE("dropout equals the reference for every layout and number of ranks") {
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {replicated, local, sliced(0), sliced(1)})
-      require_conforms(masks(ranks, placement, f32), in_one_kernel(), ranks, areas, 2);
+      require_conforms(masks(ranks, placement, f32), in_one_kernel(), ranks, mask_areas, 2);
   }
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("dropout equals the reference for every float dtype") {
   for (const DType dtype : all_dtypes) {
     if (!is_float(dtype)) continue;
     for (const Placement placement : {sliced(0), sliced(1)})
-      require_conforms(masks(2, placement, dtype), in_one_kernel(), 2, areas);
+      require_conforms(masks(2, placement, dtype), in_one_kernel(), 2, mask_areas);
   }
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("reductions read what dropout computes on the way") {
       program.output("rows", sum(dropout(x, 0.5, 1, t), {1}).named("rows"));
       program.output("columns", max(dropout(x, 0.5, 1, t), {0}).named("columns"));
       program.output("broadcast", sum(x * dropout(h, 0.5, 1, t), {0}).named("broadcast"));
-      require_conforms(program, Schedule("none"), ranks, areas);
+      require_conforms(program, Schedule("none"), ranks, mask_areas);
     }
   }
 }
@@ -81,7 +81,7 @@ TEST_CASE("dropout between the halves of a fused all_reduce equals the reference
       const Value t = program.scalar("t");
       const Value total = all_reduce(g, sum).named("total");
       update(r, dropout(total + bias, 0.1, 42, t) + r).named("r.new");
-      require_conforms(program, fused_update("r", dim), ranks, areas, 3);
+      require_conforms(program, fused_update("r", dim), ranks, mask_areas, 3);
     }
   }
 }
@@ -95,6 +95,6 @@ TEST_CASE("dropout over two mesh axes equals the reference") {
     const Dim B = program.dim("B"), H = program.dim("H");
     const Value x = program.input("x", f32, {B, H}, layout);
     program.output("d", dropout(x, 0.5, 9).named("d"));
-    require_conforms(program, Schedule("none"), 4, areas);
+    require_conforms(program, Schedule("none"), 4, mask_areas);
   }
 }

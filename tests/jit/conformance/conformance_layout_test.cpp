@@ -24,7 +24,7 @@ const Layouts layouts[] = {
     {"columns, the row alike", sliced(1), sliced(0), replicated},
 };
 
-const std::vector<Sizes> sizes = {
+const std::vector<Sizes> layout_sizes = {
     {{"B", 1}, {"H", 1}, {"C", 1}},   {{"B", 5}, {"H", 7}, {"C", 2}},
     {{"B", 2}, {"H", 3}, {"C", 1}},   {{"B", 17}, {"H", 1}, {"C", 3}},
     {{"B", 1}, {"H", 130}, {"C", 4}}, {{"B", 33}, {"H", 65}, {"C", 1}},
@@ -59,7 +59,7 @@ TEST_CASE("broadcasting equals the reference for every layout") {
   for (const int ranks : {1, 2, 3}) {
     for (const Layouts& layout : layouts) {
       INFO(layout.name);
-      require_conforms(broadcasting(ranks, layout, f32), Schedule("none"), ranks, sizes, 2);
+      require_conforms(broadcasting(ranks, layout, f32), Schedule("none"), ranks, layout_sizes, 2);
     }
   }
 }
@@ -68,7 +68,7 @@ TEST_CASE("broadcasting equals the reference for every width of an element") {
   for (const DType dtype : {f64, bf16, i8}) {
     for (const Layouts& layout : {layouts[3], layouts[5]}) {
       INFO(layout.name << ", " << to_string(dtype));
-      require_conforms(broadcasting(2, layout, dtype), Schedule("none"), 2, sizes);
+      require_conforms(broadcasting(2, layout, dtype), Schedule("none"), 2, layout_sizes);
     }
   }
 }

@@ -9,18 +9,18 @@ namespace {
 
 // Sums of products of both signs may nearly cancel; errors are measured against the result's size
 // as a whole.
-const std::vector<Sizes> sizes = {
+const std::vector<Sizes> matmul_sizes = {
     {{"M", 1}, {"N", 1}, {"K", 1}},    {{"M", 1}, {"N", 7}, {"K", 5}},
     {{"M", 5}, {"N", 1}, {"K", 3}},    {{"M", 3}, {"N", 2}, {"K", 1}},
     {{"M", 17}, {"N", 33}, {"K", 67}}, {{"M", 300}, {"N", 5}, {"K", 130}},
 };
 
-struct Layouts {
+struct Factors {
   const char* name;
   Placement a;  ///< of [M, K]
   Placement b;  ///< of [K, N]
 };
-const Layouts layouts[] = {
+const Factors factors[] = {
     {"replicated", replicated, replicated}, {"rows", sliced(0), replicated},
     {"columns", replicated, sliced(1)},     {"contraction", sliced(1), sliced(0)},
     {"local", local, replicated},           {"both local", local, local},
@@ -32,7 +32,7 @@ Placement transposed(Placement placement) {
 }
 
 /// All four transpositions in one program.
-Program products(int ranks, const Layouts& layout, DType dtype) {
+Program products(int ranks, const Factors& layout, DType dtype) {
   Program program("products", Mesh({{"world", ranks}}));
   const Dim M = program.dim("M"), N = program.dim("N"), K = program.dim("K");
   const Value a = program.input("a", dtype, {M, K}, layout.a);
@@ -48,7 +48,7 @@ Program products(int ranks, const Layouts& layout, DType dtype) {
 
 /// Of 16-bit floats: OpenBLAS sums in f32 and another order, which may round to the other side.
 std::vector<Checked> cases_of(DType dtype) {
-  std::vector<Checked> cases = cases_with(sizes, 1);
+  std::vector<Checked> cases = cases_with(matmul_sizes, 1);
   for (Checked& checked : cases) {
     if (dtype == f64) checked.options.tolerance = 1e-13;
   }
@@ -59,7 +59,7 @@ std::vector<Checked> cases_of(DType dtype) {
 
 TEST_CASE("matmuls of f32 equal the reference for every layout and number of ranks") {
   for (const int ranks : {1, 2, 3, 4}) {
-    for (const Layouts& layout : layouts) {
+    for (const Factors& layout : factors) {
       INFO(layout.name);
       require_conforms(products(ranks, layout, f32), Schedule("none"), ranks, cases_of(f32));
     }
@@ -69,7 +69,7 @@ TEST_CASE("matmuls of f32 equal the reference for every layout and number of ran
 TEST_CASE("matmuls of every float dtype equal the reference for every layout") {
   for (const DType dtype : all_dtypes) {
     if (!is_float(dtype)) continue;
-    for (const Layouts& layout : layouts) {
+    for (const Factors& layout : factors) {
       INFO(layout.name << ", " << to_string(dtype));
       require_conforms(products(3, layout, dtype), Schedule("none"), 3, cases_of(dtype));
     }

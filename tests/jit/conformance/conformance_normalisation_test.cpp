@@ -11,7 +11,7 @@ using namespace coconet::test;
 
 namespace {
 
-const std::vector<Sizes> sizes = {
+const std::vector<Sizes> row_sizes = {
     {{"B", 1}, {"H", 1}}, {{"B", 3}, {"H", 2}}, {{"B", 5}, {"H", 67}}, {{"B", 17}, {"H", 3}}};
 
 Program normalisations(int ranks, Placement placement, DType dtype) {
@@ -62,13 +62,13 @@ TEST_CASE("layer norm makes mean 0 and variance 1, but for epsilon") {
 TEST_CASE("normalisations equal the reference for every layout and number of ranks") {
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {replicated, local, sliced(0), sliced(1)})
-      require_conforms(normalisations(ranks, placement, f32), Schedule("none"), ranks, sizes);
+      require_conforms(normalisations(ranks, placement, f32), Schedule("none"), ranks, row_sizes);
   }
 }
 
 TEST_CASE("normalisations equal the reference for every float dtype over slices") {
   for (const DType dtype : {f64, f16, bf16})
-    require_conforms(normalisations(2, sliced(1), dtype), Schedule("none"), 2, sizes);
+    require_conforms(normalisations(2, sliced(1), dtype), Schedule("none"), 2, row_sizes);
 }
 
 TEST_CASE("normalisations keep the dtype and layout of what they take") {

@@ -10,10 +10,10 @@ using namespace coconet::test;
 
 namespace {
 
-const std::vector<Sizes> areas = {{{"n", 1}, {"m", 1}, {"k", 1}},
-                                  {{"n", 1}, {"m", 300}, {"k", 2}},
-                                  {{"n", 301}, {"m", 3}, {"k", 3}},
-                                  {{"n", 67}, {"m", 131}, {"k", 5}}};
+const std::vector<Sizes> product_areas = {{{"n", 1}, {"m", 1}, {"k", 1}},
+                                          {{"n", 1}, {"m", 300}, {"k", 2}},
+                                          {{"n", 301}, {"m", 3}, {"k", 3}},
+                                          {{"n", 67}, {"m", 131}, {"k", 5}}};
 
 struct Start {
   Program p;
@@ -159,7 +159,7 @@ TEST_CASE("overlapped steps conform with every algorithm and protocol") {
       for (const sched::KnobChoice& protocol : sched::protocol_choices()) {
         const Knobs knobs = knobs_of(algorithm.name, protocol.name);
         if (sched::uses_multicast(knobs)) continue;  // which exchanges no chunks
-        batch.add(subject.program(3, f32), subject.schedule(knobs), areas, 3);
+        batch.add(subject.program(3, f32), subject.schedule(knobs), product_areas, 3);
       }
     }
   }
@@ -173,7 +173,7 @@ TEST_CASE("overlapped steps conform for every number of ranks and float") {
       if (ranks < subject.least_ranks) continue;
       for (const DType dtype : {f64, f16}) {
         batch.add(subject.program(ranks, dtype), subject.schedule(knobs_of("ring", "simple")),
-                  areas, 2);
+                  product_areas, 2);
       }
     }
   }
@@ -185,7 +185,7 @@ TEST_CASE("several blocks each take and tell of their shares of tiles") {
   for (const Subject& subject : subjects) {
     Knobs knobs = knobs_of("ring", "simple");
     knobs.channels = 3;
-    batch.add(subject.program(2, f32), subject.schedule(knobs), areas, 2);
+    batch.add(subject.program(2, f32), subject.schedule(knobs), product_areas, 2);
   }
   batch.require();
 }

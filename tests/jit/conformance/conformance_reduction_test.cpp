@@ -7,10 +7,10 @@ using namespace coconet::test;
 
 namespace {
 
-const std::vector<Sizes> sizes = {{{"A", 1}, {"B", 1}, {"C", 1}},
-                                  {{"A", 3}, {"B", 5}, {"C", 7}},
-                                  {{"A", 2}, {"B", 1}, {"C", 67}},
-                                  {{"A", 19}, {"B", 4}, {"C", 3}}};
+const std::vector<Sizes> cube_sizes = {{{"A", 1}, {"B", 1}, {"C", 1}},
+                                       {{"A", 3}, {"B", 5}, {"C", 7}},
+                                       {{"A", 2}, {"B", 1}, {"C", 67}},
+                                       {{"A", 19}, {"B", 4}, {"C", 3}}};
 
 }  // namespace
 
@@ -30,7 +30,7 @@ TEST_CASE("reductions over every subset of dimensions equal the reference for ev
           const std::string name = "sum_" + std::to_string(subset);
           program.output(name, sum(x, dims, keep).named(name));
         }
-        batch.add(program, Schedule("none"), sizes);
+        batch.add(program, Schedule("none"), cube_sizes);
       }
     }
   }
@@ -57,7 +57,7 @@ TEST_CASE("every reduction equals the reference on every dtype that it takes") {
       program.output("norm_all", norm(x).named("norm_all"));
       program.output("norm_inner", norm(x, {2}, true).named("norm_inner"));
     }
-    batch.add(program, Schedule("none"), sizes);
+    batch.add(program, Schedule("none"), cube_sizes);
   }
   batch.require();
 }

@@ -37,13 +37,13 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-struct Saved {
+struct SavedNumbers {
   ScratchDirectory scratch;
   World world = World::self();
   Executable step = compile_number(world);
   const fs::path directory = scratch.path() / "saved";
 
-  explicit Saved(int count) {
+  explicit SavedNumbers(int count) {
     for (int number = 1; number <= count; ++number) save_number(step, directory, number);
   }
   [[nodiscard]] fs::path manifest(int number) const {
@@ -61,7 +61,7 @@ struct Saved {
 }  // namespace
 
 TEST_CASE("any damage to the newest manifest is told, and the checkpoint before is loaded") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   const std::string bytes = read_file(saved.manifest(2));
   std::vector<std::string> damaged{"", "{", bytes.substr(0, bytes.size() / 2), bytes + " "};
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -81,7 +81,7 @@ TEST_CASE("any damage to the newest manifest is told, and the checkpoint before 
 }
 
 TEST_CASE("where all manifests are damaged, nothing begins anew") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   write_bytes_to(saved.manifest(1), "");
   fs::remove(saved.manifest(2));
   for (const bool may_be_first_start : {false, true}) {
@@ -94,7 +94,7 @@ TEST_CASE("where all manifests are damaged, nothing begins anew") {
 
 TEST_CASE(
     "a checkpoint that cannot be looked at is an error, and not one that is damaged or none") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   for (const rlim_t more : {0, 1, 2}) {
     const FewDescriptors few(more);
     CHECK_THAT(saved.refused(saved.directory),
@@ -127,7 +127,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a checkpoint is loaded where it is named instead of its directory") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   CHECK(saved.step.load_latest(saved.directory / "1")->metadata.at("n") == "1");
   fs::create_directory_symlink(saved.directory / "1", saved.scratch.path() / "link");
   CHECK(saved.step.load_latest(saved.scratch.path() / "link")->metadata.at("n") == "1");
@@ -137,7 +137,7 @@ TEST_CASE("a checkpoint is loaded where it is named instead of its directory") {
 }
 
 TEST_CASE("a place without a checkpoint is not one with a damaged one") {
-  Saved saved(1);
+  SavedNumbers saved(1);
   for (const fs::path& path : {saved.directory, saved.directory / "gone"}) {
     CHECK(refusal<CheckpointError>([&] { (void)saved.step.load(path); }) ==
           "There is no checkpoint at '" + path.string() +
@@ -146,7 +146,7 @@ TEST_CASE("a place without a checkpoint is not one with a damaged one") {
 }
 
 TEST_CASE("nothing to load is told, and a directory that is missing refused but at a first start") {
-  Saved saved(0);
+  SavedNumbers saved(0);
   const LoadOptions first{.may_be_first_start = true};
   CHECK(saved.refused(saved.directory) ==
         "There is no directory '" + saved.directory.string() +
@@ -167,7 +167,7 @@ TEST_CASE("nothing to load is told, and a directory that is missing refused but 
 }
 
 TEST_CASE("a symbolic link is neither counted nor followed nor removed") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   fs::create_directory_symlink("2", saved.directory / "the-best");
   fs::create_directory_symlink("gone", saved.directory / "dangling");
   save_number(saved.step, saved.directory, 3, 2);
@@ -178,7 +178,7 @@ TEST_CASE("a symbolic link is neither counted nor followed nor removed") {
 }
 
 TEST_CASE("a save over a symbolic link replaces what it leads to") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   fs::create_directory(saved.scratch.path() / "links");
   fs::create_directory_symlink(saved.directory / "1", saved.scratch.path() / "links/5");
   save_number(saved.step, saved.scratch.path() / "links", 5, 1);
@@ -196,7 +196,7 @@ TEST_CASE("a save over a symbolic link replaces what it leads to") {
 }
 
 TEST_CASE("a save over a damaged checkpoint puts that aside") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   write_bytes_to(saved.manifest(2), "");
   const fs::path part = saved.directory / "2/rank-00000.safetensors";
   const std::string bytes = read_file(part);
@@ -214,7 +214,7 @@ TEST_CASE("a save over a damaged checkpoint puts that aside") {
 }
 
 TEST_CASE("after the largest sequence there is no newer checkpoint, and a larger one is damage") {
-  Saved saved(2);
+  SavedNumbers saved(2);
   const std::string text = read_file(saved.manifest(2));
   const auto give = [&](std::uint64_t sequence) {
     write_bytes_to(

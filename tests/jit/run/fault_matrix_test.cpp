@@ -4,14 +4,12 @@
 //
 // docs/reliability.md has a table of what came out, which COCONET_UPDATE_GOLDEN=1 writes anew.
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
@@ -27,12 +25,11 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "elements.h"
 #include "golden.h"
 #include "jit/platform/planted_compiler.h"
+#include "jit/run/faults.h"
 #include "sample.h"
 #include "sched/knobs.h"
-#include "shipped.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -41,13 +38,16 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr int ranks = 4;
-constexpr int lost = 2;       // the rank that the fault happens to
 constexpr auto timeout = 1s;  // COCONET_TIMEOUT_S
 constexpr auto pause_of_short_stop = 300ms;
 
-enum class Fault { kill, stop, pause, exit, exception, abort };
-enum class Phase { compile, before, inside, between, library, checkpoint };
+using faults::Fault;
+using faults::FaultCase;
+using faults::lost;
+using faults::now;
+using faults::Phase;
+using faults::ranks;
+using faults::Shared;
 
 /// In the order of the enumerations.
 constexpr std::array names_of_faults{"killed (SIGKILL)",
@@ -71,194 +71,6 @@ const char* name_of(Phase phase) {
   return names_of_phases.at(static_cast<std::size_t>(phase));
 }
 
-struct FaultCase {
-  Knobs knobs;
-  Phase phase;
-  Fault fault;
-  bool shrinks = false;  // the others go on in a world of their own
-};
-
-/// What the test and its ranks share.
-struct Shared {
-  struct Rank {
-    std::atomic<std::int64_t> ended;  // nanoseconds of Clock
-    char what[4096];                  // what it threw; empty: all its results were right
-    char text[1 << 16];               // of the gather
-    std::size_t length;
-    std::array<float, 1000> weights;  // that a training ended with
-  };
-  std::atomic<int> trained{-1};        // steps that rank 0 has taken
-  std::atomic<std::int64_t> happened;  // the fault, in nanoseconds of Clock
-  std::atomic<int> come, gone;
-  std::array<Rank, ranks> rank;
-};
-
-std::int64_t now() {
-  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-}
-
-/// Of the rank that is lost: what its kernels' signals do.
-struct Plan {
-  Fault fault = Fault::kill;
-  int signal = 0;  // 0: not armed
-  Shared* shared = nullptr;
-} plan;  // NOLINT: a handler of signals reaches nothing else
-
-/// What a signal handler may do.
-void happen(Fault fault, Shared& shared) {
-  shared.happened.store(now());
-  if (fault == Fault::kill) kill(getpid(), SIGKILL);
-  if (fault == Fault::exit) _exit(0);
-  kill(getpid(), SIGSTOP);
-}
-
-void on_signal(int signal) {
-  if (plan.signal != signal) return;
-  plan.signal = 0;
-  happen(plan.fault, *plan.shared);
-}
-
-/// A signal at the last barrier of the first kernel of a step, and one at the first barrier of the
-/// second; with mailboxes, where the kernels begin.
-constexpr std::string_view raises_signals =
-    R"(/waiting for other ranks, and their barrier/i extern "C" int raise(int signal);
-/^  const u64 target = barrier_value(sync.epoch + phase, sync.given, false);/i)"
-    R"(   if (sync.rank == 2 \&\& sync.step != phase) raise(sync.step == 0 ? 10 : 12);
-/^  DEVICE_MEMBER bool run/,/^  }/ s/^    const int rank = int(sync.rank);$/&)"
-    R"( if (rank == 2) raise(sync.step == 0 ? 10 : 12);/)";
-static_assert(SIGUSR1 == 10 && SIGUSR2 == 12);
-
-Bootstrap bootstrap_of(int rank, Shared& shared) {
-  return {rank, ranks, [rank, &shared](std::string_view mine) {
-            while (shared.gone.load() != 0) sched_yield();
-            std::memcpy(shared.rank[rank].text, mine.data(), mine.size());
-            shared.rank[rank].length = mine.size();
-            ++shared.come;
-            while (shared.come.load() != ranks) sched_yield();
-            std::vector<std::string> all;
-            for (const Shared::Rank& one : shared.rank) all.emplace_back(one.text, one.length);
-            if (++shared.gone == ranks) {
-              shared.come = 0;
-              shared.gone = 0;
-            } else {
-              while (shared.come.load() == ranks) sched_yield();
-            }
-            return all;
-          }};
-}
-
-/// Two kernels, or two collectives of the library, each of which all ranks meet in.
-/// The first of them is a state, too.
-Program two_sums(const World& world) {
-  Program program("two", Mesh::over(world));
-  const Dim n = program.dim("n", 64);
-  const Value x = program.input("x", f32, {n}, local);
-  const Value w = program.input("w", f32, {n}, local);
-  program.output("y", all_reduce(x, sum).named("first"));
-  program.state("s", f32, {n}, local);
-  program.output("z", all_reduce(w, sum).named("second"));
-  return program;
-}
-
-void run_step(Executable& step, int size = ranks) {
-  const std::vector<float> ones(64, 1), sums(64, static_cast<float>(size));
-  step.write("x", ones);
-  step.write("w", ones);
-  step.run();
-  for (const char* output : {"y", "z"}) {
-    if (elements_of(step, output) != sums) throw std::logic_error("a wrong result");
-  }
-}
-
-Schedule schedule_of(const FaultCase& c) {
-  Schedule schedule("two");
-  if (c.phase != Phase::library) {
-    schedule.fuse("one", "all_reduce", {"first"}, c.knobs);
-    schedule.fuse("other", "all_reduce", {"second"}, c.knobs);
-  }
-  return schedule;
-}
-
-/// What survivors do.
-void go_on(const World& old, const FaultCase& c) {
-  const World world = old.shrink();
-  if (world.size() != ranks - 1) throw std::logic_error("the next world has another size");
-  if (world.rank() != old.rank() - (old.rank() > lost ? 1 : 0))
-    throw std::logic_error("ranks have changed their order");
-  Executable step = compile(two_sums(world), schedule_of(c), world);
-  for (int turn = 0; turn < 3; ++turn) run_step(step, ranks - 1);
-}
-
-/// What all ranks do until one of them is lost.
-void run_rank(int rank, const World& world, const FaultCase& c, Shared& shared) {
-  const Schedule schedule = schedule_of(c);
-  const Program program = two_sums(world);
-  Executable step = compile(program, schedule, world);
-  run_step(step);
-  run_step(step);
-
-  if (rank == lost) {
-    const bool in_kernel = c.phase == Phase::inside || c.phase == Phase::between;
-    if (in_kernel) {
-      plan = {c.fault, c.phase == Phase::inside ? SIGUSR1 : SIGUSR2, &shared};
-    } else if (c.fault == Fault::exception || c.fault == Fault::abort) {
-      shared.happened = now();
-      if (c.fault == Fault::exception) throw std::runtime_error("an exception of the application");
-      world.abort("the data ran out");
-      return;
-    } else {
-      happen(c.fault, shared);
-    }
-  }
-  if (c.phase == Phase::compile) step = compile(program, Schedule("none"), world, {{"n", 64}});
-  if (c.phase == Phase::checkpoint) step.save(std::getenv("CHECKPOINT_OF_TEST"));
-  run_step(step);
-  run_step(step);
-}
-
-/// The body of a rank of the matrix.
-void run_case(int rank, const FaultCase& c, Shared& shared) {
-  const World world = World::from(bootstrap_of(rank, shared));
-  try {
-    run_rank(rank, world, c, shared);
-  } catch (const CommError&) {
-    if (!c.shrinks || rank == lost) throw;
-    go_on(world, c);
-  }
-}
-
-constexpr int steps_of_training = 60;
-
-/// Trains with checkpoints in `directory`, and goes on from the newest in a smaller world when a
-/// rank is lost. All ranks have the same gradient, whose mean is exact on any number of them.
-void train(int rank, Shared& shared, const std::filesystem::path& directory) {
-  constexpr int between_checkpoints = 5;
-  World world = World::from(bootstrap_of(rank, shared));
-  for (;;) {
-    try {
-      Executable step = test::compile_shipped(world, "momentum_sgd", "fused", 1000);
-      step.write("w", std::vector<float>(1000, 1));
-      step.write("m", std::vector<float>(step.count("m")));
-      int done = 0;
-      if (const auto found = step.load_latest(directory, {.may_be_first_start = true}))
-        done = std::stoi(found->metadata.at("t"));
-      while (done < steps_of_training) {
-        if (rank == 0) shared.trained = done;
-        step.write("g", std::vector<float>(1000, static_cast<float>(done % 7 - 3) / 8));
-        step.run({{"lr", 0.1}});
-        if (++done % between_checkpoints != 0) continue;
-        step.save(directory / ("t" + std::to_string(done)),
-                  {.metadata = {{"t", std::to_string(done)}}, .keep = 2});
-      }
-      std::ranges::copy(elements_of(step, "w"), shared.rank[rank].weights.begin());
-      return;
-    } catch (const CommError&) {
-      if (world.size() < ranks) throw;
-      world = world.shrink();
-    }
-  }
-}
-
 /// What the ranks of a job do, and what happens to one of them.
 struct FaultyJob {
   std::function<void(int rank, Shared& shared)> body;
@@ -268,8 +80,8 @@ struct FaultyJob {
 };
 
 [[noreturn]] void be_rank(int rank, const FaultyJob& job, Shared& shared) {
-  std::signal(SIGUSR1, on_signal);
-  std::signal(SIGUSR2, on_signal);
+  std::signal(SIGUSR1, faults::on_signal);
+  std::signal(SIGUSR2, faults::on_signal);
   std::signal(SIGTERM, SIG_DFL);
   int code = 0;
   try {
@@ -425,7 +237,7 @@ void require_survivors(const Outcome& outcome) {
 }  // namespace
 
 TEST_CASE("four ranks when one of them is lost") {
-  const PlantedCompiler planted(raises_signals);
+  const PlantedCompiler planted(faults::raises_signals);
   const PlantedCompiler plain("");
   const ScratchDirectory cache, temporary, checkpoints;
   const auto before = leftovers(temporary.path());
@@ -457,13 +269,13 @@ TEST_CASE("four ranks when one of them is lost") {
         const bool is_one = c.phase == Phase::library || c.phase == Phase::checkpoint;
         if (is_one && &knobs != &all.front()) continue;
         if (!draw()) continue;
-        const Outcome outcome =
-            outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, c.fault},
-                       {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
-                        {"COCONET_CACHE_DIR", cache.path().string()},
-                        {"CHECKPOINT_OF_TEST", (checkpoints.path() / "one").string()},
-                        {"TMPDIR", temporary.path().string()},
-                        {"COCONET_TIMEOUT_S", "1"}});
+        const Outcome outcome = outcome_of(
+            {[&](int rank, Shared& shared) { faults::run_case(rank, c, shared); }, c.fault},
+            {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
+             {"COCONET_CACHE_DIR", cache.path().string()},
+             {"CHECKPOINT_OF_TEST", (checkpoints.path() / "one").string()},
+             {"TMPDIR", temporary.path().string()},
+             {"COCONET_TIMEOUT_S", "1"}});
         check(c, outcome);
         CHECK(leftovers(temporary.path()) == before);
         Row& row = rows[{f, p}];
@@ -489,13 +301,13 @@ TEST_CASE("four ranks when one of them is lost") {
 }
 
 TEST_CASE("the ranks that are left make a world, and go on in it") {
-  const PlantedCompiler planted(raises_signals);
+  const PlantedCompiler planted(faults::raises_signals);
   const ScratchDirectory cache;
   for (const Fault fault : {Fault::kill, Fault::stop, Fault::exit}) {
     for (const Phase phase : {Phase::before, Phase::inside}) {
       const FaultCase c{{}, phase, fault, true};
       const Outcome outcome =
-          outcome_of({[&](int rank, Shared& shared) { run_case(rank, c, shared); }, fault},
+          outcome_of({[&](int rank, Shared& shared) { faults::run_case(rank, c, shared); }, fault},
                      {{"COCONET_CXX", planted.path()},
                       {"COCONET_CACHE_DIR", cache.path().string()},
                       {"COCONET_TIMEOUT_S", "1"}});
@@ -510,7 +322,7 @@ TEST_CASE("a training goes on in the living processes from its last checkpoint")
   const ScratchDirectory directory;
   const auto run = [&](const std::string& name, int kill_after) {
     const std::filesystem::path checkpoints = directory.path() / name;
-    return outcome_of({[&](int rank, Shared& shared) { train(rank, shared, checkpoints); },
+    return outcome_of({[&](int rank, Shared& shared) { faults::train(rank, shared, checkpoints); },
                        Fault::kill, kill_after},
                       {{"COCONET_CACHE_DIR", (directory.path() / "cache").string()},
                        {"COCONET_TIMEOUT_S", "10"}});
@@ -522,7 +334,7 @@ TEST_CASE("a training goes on in the living processes from its last checkpoint")
   std::mt19937 random(static_cast<unsigned>(seed()));
   unsigned lost_in_training = 0;
   for (unsigned trial = 0; trial < kills; ++trial) {
-    const int moment = static_cast<int>(random() % (steps_of_training * 9 / 10));
+    const int moment = static_cast<int>(random() % (faults::steps_of_training * 9 / 10));
     const Outcome outcome = run("trial" + std::to_string(trial), moment);
     if (outcome.codes[lost] == -1) ++lost_in_training;
     INFO("killed after step " << moment);

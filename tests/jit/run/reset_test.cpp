@@ -13,13 +13,13 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr std::int64_t n = 3001;
+constexpr std::int64_t length = 3001;
 
 /// The states of three steps of Adam from where `step` is, but for w, which begins with ones.
 std::vector<std::vector<float>> train(Executable& step, int rank) {
-  step.write("w", std::vector<float>(n, 1));
+  step.write("w", std::vector<float>(length, 1));
   for (int t = 1; t <= 3; ++t) {
-    step.write("g", std::vector<float>(n, static_cast<float>(t * (rank + 2))));
+    step.write("g", std::vector<float>(length, static_cast<float>(t * (rank + 2))));
     step.run({{"lr", 0.25}, {"t", t}});
   }
   std::vector<std::vector<float>> states;
@@ -44,7 +44,8 @@ TEST_CASE("a training that is reset gives the same bits again, and counts from 0
                 .fuse("fused", "all_reduce",
                       {"avg.reduce_scatter", "m.slice", "v.slice", "w.slice", "w.all_gather"},
                       knobs);
-        Executable step = compile(programs::adam(Mesh::over(world)), schedule, world, {{"n", n}});
+        Executable step =
+            compile(programs::adam(Mesh::over(world)), schedule, world, {{"n", length}});
         const auto first = train(step, world.rank());
         if (train(step, world.rank()) == first) throw InternalError("steps change no state");
         step.reset();

@@ -22,14 +22,14 @@ std::vector<double> lines_of(const Program& program, const Schedule& schedule) {
   return lines;
 }
 
-Program two_ranks() {
+Program program_of_two() {
   return Program("p", Mesh({{"world", 2}}));
 }
 
 }  // namespace
 
 TEST_CASE("an input that others have read once stays in their caches") {
-  Program p = two_ranks();
+  Program p = program_of_two();
   const Value x = p.input("x", f32, {p.dim("n")}, local);
   p.output("y", reduce_scatter(x, sum).named("y"));
   CHECK(lines_of(p, Schedule()) == std::vector<double>{0});
@@ -37,7 +37,7 @@ TEST_CASE("an input that others have read once stays in their caches") {
 }
 
 TEST_CASE("what a step writes and others read travels to them, and back to be written again") {
-  Program p = two_ranks();
+  Program p = program_of_two();
   const Value x = p.input("x", f32, {p.dim("n")}, local);
   p.output("y", reduce_scatter((x + 1).named("made"), sum).named("y"));
   // Half of it is another rank's slice.
@@ -50,7 +50,7 @@ TEST_CASE("what a step writes and others read travels to them, and back to be wr
 }
 
 TEST_CASE("what others wrote travels to whoever reads it") {
-  Program p = two_ranks();
+  Program p = program_of_two();
   const Value x = p.input("x", f32, {p.dim("n")}, local);
   const Value total = all_reduce(x, sum).named("total");
   p.output("y", (total * 2).named("y"));

@@ -82,7 +82,7 @@ struct Type {
 template <class T>
 constexpr Type type_of = {sizeof(T), reduce_as<T>};
 
-Type find(ncclDataType_t type) {
+Type number_type(ncclDataType_t type) {
   switch (type) {
     case ncclInt8:
       return type_of<std::int8_t>;
@@ -108,12 +108,12 @@ Type find(ncclDataType_t type) {
 }  // namespace
 
 std::size_t width_of(ncclDataType_t type) {
-  return find(type).width;
+  return number_type(type).width;
 }
 
 void reduce(char* to, const std::vector<const char*>& from, std::size_t count, ncclDataType_t type,
             ncclRedOp_t op) {
-  find(type).reduce(to, from, count, op);
+  number_type(type).reduce(to, from, count, op);
 }
 
 }  // namespace stub
