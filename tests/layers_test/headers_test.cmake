@@ -1,6 +1,11 @@
-# Compiles every public header on its own, with include/ as the only path.
+# Compiles every public header on its own, with include/ as the only path: in the whole suite, as a header that lacks one of
+# its includes seldom comes.
 #   cmake -DCXX=... -DSOURCE_DIR=... -DWORK_DIR=... -P headers_test.cmake
 cmake_policy(VERSION 3.25)
+if(NOT DEFINED ENV{TESTS_ALL})
+  message("skipped: only with TESTS_ALL=1")
+  return()
+endif()
 
 file(GLOB headers RELATIVE ${SOURCE_DIR}/include ${SOURCE_DIR}/include/coconet/*.h)
 list(REMOVE_ITEM headers coconet/mpi.h)  # includes MPI's; tests/mpi compiles it
