@@ -5,7 +5,7 @@
 //                                this one JOB_RANK
 //   JOB_FOLDER                   where ranks leave what they say, and checkpoints
 //   LOST_RANK                    whom it happens to
-//   LOST_BY                      kill, stop, term, exit or abort
+//   LOST_BY                      kill, stop, term, exit, abort or hang
 //   LOST_IN                      a phase: making, compile, run, collectives, save, load, shrink or
 //                                finalize; kernel, whose compiler plants it; or in front of a call:
 //                                MPI_Comm_split:2 is the third of that function
@@ -64,6 +64,7 @@ void be_lost(int = 0) {
   if (lost_by == "term") kill(getpid(), SIGTERM);
   if (lost_by == "exit") _exit(3);
   if (lost_by == "abort") abort();
+  while (lost_by == "hang") pause();
 }
 
 void begin(const std::string& phase) {

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -37,13 +39,33 @@ std::optional<int> number_of(pid_t process, std::string_view variable) {
   return {};
 }
 
+/// Seconds from the system's start to that of `process`.
+double start_of(pid_t process) {
+  // "4711 (name) S ...", where the name may have blanks and parentheses; the 20th of what follows.
+  std::string line, field;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  for (int skipped = 0; skipped < 19; ++skipped) fields >> field;
+  double ticks = 0;
+  fields >> ticks;
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// Seconds since the system's start.
+double now_s() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 /// What one thread sees of this process's siblings from time to time.
 class Siblings {
  public:
   /// `variable` holds their ranks, and `is_whole` says that all `size` ranks of the job are on this
-  /// node.
-  Siblings(const char* variable, int rank, int size, bool is_whole)
-      : variable_(variable), rank_(rank), size_(size), is_whole_(is_whole) {}
+  /// node. Each of them gives up after `timeout`.
+  Siblings(const char* variable, int rank, int size, bool is_whole,
+           std::chrono::milliseconds timeout)
+      : variable_(variable), rank_(rank), size_(size), is_whole_(is_whole), timeout_(timeout) {}
 
   void look() {
     std::error_code error;
@@ -55,11 +77,14 @@ class Siblings {
       for (pid_t child = 0; file >> child;) {
         if (processes_.contains(child)) continue;
         const std::optional<int> rank = number_of(child, variable_);
-        if (rank && *rank >= 0 && *rank < size_ && *rank != rank_) processes_[child] = *rank;
+        if (rank && *rank >= 0 && *rank < size_ && *rank != rank_)
+          processes_[child] = {*rank, start_of(child)};
       }
     }
-    for (const auto& [process, rank] : processes_) {
-      if (first_ended_ < 0 && state_of_process(process) == 0) first_ended_ = rank;
+    for (const auto& [process, sibling] : processes_) {
+      if (first_ended_ >= 0 || state_of_process(process) != 0) continue;
+      first_ended_ = sibling.rank;
+      first_lived_s_ = now_s() - sibling.start_s;
     }
   }
 
@@ -67,10 +92,10 @@ class Siblings {
   [[nodiscard]] std::string find_stuck() const {
     std::vector<int> stopped, unseen;
     std::set<int> seen{rank_};
-    for (const auto& [process, rank] : processes_) {
-      seen.insert(rank);
+    for (const auto& [process, sibling] : processes_) {
+      seen.insert(sibling.rank);
       if (const char state = state_of_process(process); state == 'T' || state == 't')
-        stopped.push_back(rank);
+        stopped.push_back(sibling.rank);
     }
     for (int rank = 0; is_whole_ && rank < size_; ++rank) {
       if (!seen.contains(rank)) unseen.push_back(rank);
@@ -80,7 +105,11 @@ class Siblings {
       return fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped));
     // Those ended before this process looked; of the others whoever did first, for the rest follow.
     if (!unseen.empty()) return fmt::format("without a process: {}", name_ranks(unseen));
-    if (first_ended_ >= 0) return fmt::format("whose process has ended: rank {}", first_ended_);
+    // One that has lived about as long as this process has given up as this one does now.
+    const double lived_s = now_s() - start_of(getpid());
+    const double margin_s = std::chrono::duration<double>(timeout_).count() / 4;
+    if (first_ended_ >= 0 && first_lived_s_ < lived_s - margin_s)
+      return fmt::format("whose process has ended: rank {}", first_ended_);
     return {};
   }
 
@@ -88,8 +117,14 @@ class Siblings {
   const char* variable_;
   int rank_, size_;
   bool is_whole_;
-  std::map<pid_t, int> processes_;  ///< their ranks
+  std::chrono::milliseconds timeout_;
+  struct Sibling {
+    int rank;
+    double start_s;
+  };
+  std::map<pid_t, Sibling> processes_;
   int first_ended_ = -1;
+  double first_lived_s_ = 0;
 };
 
 }  // namespace
@@ -99,7 +134,7 @@ std::shared_ptr<Membership> watch_launched(std::chrono::milliseconds timeout) {
   if (told.ranks == 0) return make_private_membership(0, 1, timeout);
   auto made = make_private_membership(told.rank, told.ranks, timeout);
   const auto siblings = std::make_shared<Siblings>(told.rank_variable, told.rank, told.ranks,
-                                                   told.ranks_of_node == told.ranks);
+                                                   told.ranks_of_node == told.ranks, timeout);
   made->listen({.answer = [siblings] { siblings->look(); },
                 .find_stuck = [siblings] { return siblings->find_stuck(); }});
   return made;

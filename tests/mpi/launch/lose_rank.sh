@@ -11,7 +11,7 @@ lost_limit=150
 # The seconds of COCONET_TIMEOUT_S, which a busy machine must not keep healthy ranks for. A rank that is stopped, or that has
 # its node for itself, is waited for as long; of others it is noticed at once that they have ended.
 timeout_of_job() {
-  if [[ $by == stop || ($kind != mpi && $kind != from && ${kind//[^${kind:lost:1}]/} == ?) ]]; then echo 10; else echo 60; fi
+  if [[ $by == stop || $by == hang || ($kind != mpi && $kind != from && ${kind//[^${kind:lost:1}]/} == ?) ]]; then echo 10; else echo 60; fi
 }
 
 # A compiler of kernels in which rank $lost stops before it looks at its mailboxes.
@@ -31,7 +31,7 @@ SCRIPT
 }
 
 # lose_rank FOLDER: the job of kind $kind (mpi, from, or the nodes of the ranks, as aab) of $ranks ranks, of which $lost is lost
-# by $by (kill, stop, term, exit, abort) in $phase, $after us after it has begun, with kernels of $algorithm and $protocol.
+# by $by (kill, stop, term, exit, abort, hang) in $phase, $after us after it has begun, with kernels of $algorithm and $protocol.
 # FOLDER gets says.RANK and what: kind, by, phase, rank, after, algorithm/protocol, outcome, and the seconds until the last of
 # the others had ended. The outcome is "named", "unhurt" (all results are right), or what is wrong.
 lose_rank() {
@@ -81,7 +81,7 @@ runs() {
 # Until all but the lost rank have ended, and that one too, where it does by itself.
 wait_for_others() {
   local begin=${EPOCHREALTIME/./} rank left limit=$((lost_limit * 1000000)) lost_at=
-  outcome= seconds=0
+  outcome= seconds=0 hangs=false
   while :; do
     left=()
     for ((rank = 0; rank < ranks; ++rank)); do
@@ -97,6 +97,7 @@ wait_for_others() {
     fi
     sleep 0.05
   done
+  is_gone "$lost" || hangs=true
   [[ -z $lost_at ]] || seconds=$(((${EPOCHREALTIME/./} - lost_at) / 10000))
   seconds=$(printf '%d.%02d' $((seconds / 100)) $((seconds % 100)))
 }
@@ -146,6 +147,11 @@ judge() {
       return
     fi
     who=$(root_causes "$text")
+    # So are the handlers of signals of MPI, now and then, in a process that aborts.
+    if $hangs && [[ -z $who && $text == *"one of the others is stuck"* ]]; then
+      named=true
+      continue
+    fi
     if [[ -z $who ]]; then
       [[ $text != *DONE* ]] || continue
       # The launcher ends a job of which a process ends inside MPI_Init_thread, before others can say the same.
