@@ -34,7 +34,7 @@ struct OpFacts {
 
 // Indexed by Op, which lists the same two tables in the same order.
 constexpr OpFacts op_facts[] = {
-#define COCONET_STRUCTURAL(name, arity, attributes, summary) {#name, arity, attributes},
+#define COCONET_STRUCTURAL(name, kind, arity, attributes, summary) {#name, arity, attributes},
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
 #define COCONET_POINTWISE(name, arity, rule, cost, device, reference) \

@@ -23,6 +23,30 @@ enum class Op : std::uint16_t {
 #undef COCONET_POINTWISE
 };
 
+/// The column `kind` of ops.def.
+enum class OpKind : std::uint8_t {
+  number,
+  given,
+  write,
+  compute,
+  move,
+  view,
+  reduction,
+  product,
+  collective
+};
+[[nodiscard]] constexpr OpKind kind_of(Op op) {
+  switch (op) {
+#define COCONET_STRUCTURAL(name, kind, ...) \
+  case Op::name:                            \
+    return OpKind::kind;
+#include "ir/ops.def"
+#undef COCONET_STRUCTURAL
+    default:
+      return OpKind::compute;  // pointwise
+  }
+}
+
 using coconet::DTypeRule;
 
 /// One row of include/coconet/pointwise.def, or what stands for one: an op that the process has
@@ -55,7 +79,7 @@ struct PointwiseRow {
 }
 /// An op whose dtype, shape and layout are stated, not inferred.
 [[nodiscard]] constexpr bool states_type(Op op) {
-  return op == Op::input || op == Op::state;
+  return kind_of(op) == OpKind::given;
 }
 /// What the application gives by name.
 [[nodiscard]] constexpr bool is_given(Op op) {
@@ -65,14 +89,18 @@ struct PointwiseRow {
 [[nodiscard]] constexpr bool draws_random(Op op) {
   return op == Op::dropout || op == Op::stochastic_cast;
 }
-/// Pointwise, or structural from cast to repeat: computed element by element, from operands of
-/// broadcastable shapes or, by repeat, from one that has an element for each buffer.
-[[nodiscard]] inline bool is_elementwise(Op op) {
-  return (op >= Op::cast && op <= Op::repeat) || is_pointwise(op);
+/// Computed element by element.
+[[nodiscard]] constexpr bool is_elementwise(Op op) {
+  return kind_of(op) == OpKind::compute || kind_of(op) == OpKind::move ||
+         kind_of(op) == OpKind::view;
 }
-/// Moves data between ranks: the last rows of ops.def.
+/// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {
-  return op >= Op::all_reduce && op <= Op::send;
+  return kind_of(op) == OpKind::collective;
+}
+/// Takes operands from memory alone: no kernel computes them where they are read.
+[[nodiscard]] constexpr bool reads_memory(Op op) {
+  return kind_of(op) == OpKind::view || kind_of(op) == OpKind::product || is_collective(op);
 }
 /// A collective that combines the values of several ranks, by a reduction.
 [[nodiscard]] constexpr bool reduces_over_ranks(Op op) {

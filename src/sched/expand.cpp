@@ -133,8 +133,7 @@ class SharedWidening {
   /// Whether `reader` is in a kernel that computes `cast` for itself.
   [[nodiscard]] bool computes(ValueId reader, ValueId cast) const {
     const Op op = graph_.at(reader).op;
-    const bool in_kernel =
-        (ir::is_elementwise(op) && op != Op::copy && op != Op::repeat) || op == Op::reduction;
+    const bool in_kernel = (ir::is_elementwise(op) && !ir::reads_memory(op)) || op == Op::reduction;
     if (!in_kernel || place_of(reader) == place_of(cast) || !is_shared_[cast]) return false;
     // Kernels that exchange chunks through mailboxes take no scattered tensors.
     const bool is_scattered = graph_.at(graph_.at(cast).operands.front()).attributes.scattered;

@@ -154,10 +154,7 @@ class Grouping {
       const Node& node = graph_.at(user);
       const bool whole_operand =
           node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
-      // A buffer's number is computed once, not for each of its elements.
-      const bool library =
-          ir::is_collective(node.op) || node.op == Op::matmul || node.op == Op::repeat;
-      if (library || (node.op == Op::reduction && !whole_operand)) return -1;
+      if (ir::reads_memory(node.op) || (node.op == Op::reduction && !whole_operand)) return -1;
       if (reader >= 0 && reader != of(user)) return -1;
       reader = of(user);
       if (reader < 0) return -1;

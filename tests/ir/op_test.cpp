@@ -21,11 +21,12 @@ TEST_CASE("every pointwise row is found by its op and by its name") {
 }
 
 TEST_CASE("structural ops have names and arities and are not pointwise") {
-#define COCONET_STRUCTURAL(name, operands, attributes, summary) \
-  CHECK(to_string(Op::name) == #name);                          \
-  CHECK(parse_op(#name) == Op::name);                           \
-  CHECK(arity(Op::name) == (operands));                         \
-  CHECK_FALSE(is_pointwise(Op::name));
+#define COCONET_STRUCTURAL(name, kind, operands, attributes, summary) \
+  CHECK(to_string(Op::name) == #name);                                \
+  CHECK(parse_op(#name) == Op::name);                                 \
+  CHECK(arity(Op::name) == (operands));                               \
+  CHECK_FALSE(is_pointwise(Op::name));                                \
+  CHECK(kind_of(Op::name) == OpKind::kind);
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
   CHECK(is_elementwise(Op::cast));

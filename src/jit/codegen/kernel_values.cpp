@@ -174,7 +174,10 @@ std::string KernelWriter::expression(ValueId value) {
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
   }
   if (node.op == Op::slice || node.op == Op::repeat) return read(node.operands[0], node.dtype);
-  const ir::PointwiseRow& row = *ir::find_pointwise(node.op);
+  const ir::PointwiseRow* const found = ir::find_pointwise(node.op);
+  if (found == nullptr)
+    throw InternalError(fmt::format("no text of {} in kernels", to_string(node.op)));
+  const ir::PointwiseRow& row = *found;
   DType typed = node.dtype;
   for (std::size_t i = row.rule == ir::DTypeRule::choose ? 1 : 0; i < node.operands.size(); ++i) {
     const Node& from = graph().at(node.operands[i]);

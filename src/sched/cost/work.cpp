@@ -22,7 +22,9 @@ using ir::ValueId;
 double cost_of(Op op) {
   if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
   if (ir::draws_random(op)) return 20;
-  const bool moves = op == Op::update || op == Op::copy || op == Op::slice || op == Op::repeat;
+  const ir::OpKind kind = ir::kind_of(op);
+  const bool moves =
+      kind == ir::OpKind::write || kind == ir::OpKind::move || kind == ir::OpKind::view;
   return moves ? 0 : 1;
 }
 
