@@ -39,7 +39,14 @@ std::optional<int> number_of(pid_t process, std::string_view variable) {
   return {};
 }
 
-/// Seconds from the system's start to that of `process`.
+/// Seconds since the system's start.
+double now_s() {
+  timespec time{};
+  clock_gettime(CLOCK_BOOTTIME, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// Seconds from the system's start to that of `process`; to now where it has ended meanwhile.
 double start_of(pid_t process) {
   // "4711 (name) S ...", where the name may have blanks and parentheses; the 20th of what follows.
   std::string line, field;
@@ -47,15 +54,7 @@ double start_of(pid_t process) {
   std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
   for (int skipped = 0; skipped < 19; ++skipped) fields >> field;
   double ticks = 0;
-  fields >> ticks;
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
-/// Seconds since the system's start.
-double now_s() {
-  timespec time{};
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  return fields >> ticks ? ticks / static_cast<double>(sysconf(_SC_CLK_TCK)) : now_s();
 }
 
 /// What one thread sees of this process's siblings from time to time.
