@@ -1,6 +1,6 @@
 // Factors: which dimension of an op's result each dimension of its operands becomes. Layouts of
-// results, the reference's indices, views of kernels, matrices on a rank, legality of reorder and
-// the cost model's bytes follow from them.
+// results, the reference's indices, matrices on a rank and legality of reorder follow from them;
+// views of kernels and the cost model's bytes follow from `aligned`.
 #pragma once
 
 #include <cstdint>
