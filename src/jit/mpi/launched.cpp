@@ -104,10 +104,11 @@ class Siblings {
       return fmt::format("stopped by a signal or a debugger: {}", name_ranks(stopped));
     // Those ended before this process looked; of the others whoever did first, for the rest follow.
     if (!unseen.empty()) return fmt::format("without a process: {}", name_ranks(unseen));
-    // One that has lived about as long as this process has given up as this one does now.
+    // One that has lived as long as its time to wait, and about as long as this process, has given
+    // up as this one does now.
     const double lived_s = now_s() - start_of(getpid());
-    const double margin_s = std::chrono::duration<double>(timeout_).count() / 4;
-    if (first_ended_ >= 0 && first_lived_s_ < lived_s - margin_s)
+    const double timeout_s = std::chrono::duration<double>(timeout_).count();
+    if (first_ended_ >= 0 && first_lived_s_ < std::max(timeout_s, lived_s - timeout_s / 4))
       return fmt::format("whose process has ended: rank {}", first_ended_);
     return {};
   }
