@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -46,15 +46,11 @@ double now_s() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-/// Seconds from the system's start to that of `process`; to now where it has ended meanwhile.
-double start_of(pid_t process) {
-  // "4711 (name) S ...", where the name may have blanks and parentheses; the 20th of what follows.
-  std::string line, field;
-  std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
-  for (int skipped = 0; skipped < 19; ++skipped) fields >> field;
-  double ticks = 0;
-  return fields >> ticks ? ticks / static_cast<double>(sysconf(_SC_CLK_TCK)) : now_s();
+/// How long `process` has lived; not at all where it has ended meanwhile, and nothing is left of
+/// it.
+double lived_s(pid_t process) {
+  const double start_s = status_of_process(process).start_s;
+  return start_s > 0 ? now_s() - start_s : 0;
 }
 
 /// What one thread sees of this process's siblings from time to time.
@@ -77,11 +73,11 @@ class Siblings {
         if (processes_.contains(child)) continue;
         const std::optional<int> rank = number_of(child, variable_);
         if (rank && *rank >= 0 && *rank < size_ && *rank != rank_)
-          processes_[child] = {*rank, start_of(child)};
+          processes_[child] = {*rank, now_s() - lived_s(child)};
       }
     }
     for (const auto& [process, sibling] : processes_) {
-      if (first_ended_ >= 0 || state_of_process(process) != 0) continue;
+      if (first_ended_ >= 0 || status_of_process(process).state != 0) continue;
       first_ended_ = sibling.rank;
       first_lived_s_ = now_s() - sibling.start_s;
     }
@@ -93,7 +89,7 @@ class Siblings {
     std::set<int> seen{rank_};
     for (const auto& [process, sibling] : processes_) {
       seen.insert(sibling.rank);
-      if (const char state = state_of_process(process); state == 'T' || state == 't')
+      if (const char state = status_of_process(process).state; state == 'T' || state == 't')
         stopped.push_back(sibling.rank);
     }
     for (int rank = 0; is_whole_ && rank < size_; ++rank) {
@@ -106,9 +102,9 @@ class Siblings {
     if (!unseen.empty()) return fmt::format("without a process: {}", name_ranks(unseen));
     // One that has lived as long as its time to wait, and about as long as this process, has given
     // up as this one does now.
-    const double lived_s = now_s() - start_of(getpid());
     const double timeout_s = std::chrono::duration<double>(timeout_).count();
-    if (first_ended_ >= 0 && first_lived_s_ < std::max(timeout_s, lived_s - timeout_s / 4))
+    if (first_ended_ >= 0 &&
+        first_lived_s_ < std::max(timeout_s, lived_s(getpid()) - timeout_s / 4))
       return fmt::format("whose process has ended: rank {}", first_ended_);
     return {};
   }

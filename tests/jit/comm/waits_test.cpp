@@ -12,6 +12,7 @@
 #include "coconet/world.h"
 #include "jit/comm/access.h"
 #include "jit/comm/barrier/barrier.h"
+#include "jit/comm/barrier/watch.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/worlds/board_comm.h"
@@ -211,6 +212,26 @@ TEST_CASE("a process that ends is noticed, however it ends", "[comm]") {
     CHECK(test::is_within(start, 100ms));
     waitpid(child, nullptr, 0);
   }
+}
+
+TEST_CASE("the system says what a process does, and when it began", "[comm]") {
+  const double own_start_s = jit::status_of_process(getpid()).start_s;
+  CHECK(own_start_s > 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  CHECK(jit::status_of_process(child).start_s >= own_start_s);
+  kill(child, SIGSTOP);
+  REQUIRE(waitpid(child, nullptr, WUNTRACED) == child);
+  CHECK(jit::status_of_process(child).state == 'T');
+  kill(child, SIGKILL);
+  siginfo_t ended = {};
+  REQUIRE(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  CHECK(jit::status_of_process(child).state == 0);
+  CHECK(jit::status_of_process(child).start_s >= own_start_s);
+  REQUIRE(waitpid(child, nullptr, 0) == child);
+  CHECK(jit::status_of_process(child).start_s == 0);
 }
 
 TEST_CASE("a rank that arrives and then leaves is not missed", "[comm]") {

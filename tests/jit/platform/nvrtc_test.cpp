@@ -12,9 +12,7 @@
 
 using namespace coconet;
 using namespace coconet::jit;
-using test::compiled;
-using test::count_of;
-using test::kernels_of;
+using namespace coconet::test;
 
 namespace {
 

@@ -27,7 +27,7 @@
 #include "coconet/coconet.h"
 #include "golden.h"
 #include "jit/platform/planted_compiler.h"
-#include "jit/run/faults.h"
+#include "jit/run/fault_ranks.h"
 #include "sample.h"
 #include "sched/knobs.h"
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fstream>
+#include <sstream>
 
 #include "jit/comm/barrier/membership.h"
 #include "jit/config/quiet_thread.h"
@@ -37,13 +38,19 @@ std::string name_of_process() {
   return fmt::format("{} {}", getpid(), pid_namespace());
 }
 
-char state_of_process(pid_t process) {
-  // "4711 (name) T ...", where the name may have blanks and parentheses.
-  std::string line;
+ProcessStatus status_of_process(pid_t process) {
+  // "4711 (name) T ...", where the name may have blanks and parentheses. The 19th number behind the
+  // state is the start, in ticks.
+  std::string line, skipped;
   std::getline(std::ifstream(fmt::format("/proc/{}/stat", process)), line);
-  const std::size_t at = line.rfind(')');
-  const char state = at == std::string::npos || at + 2 >= line.size() ? '\0' : line[at + 2];
-  return state == 'Z' || state == 'X' ? '\0' : state;
+  std::istringstream fields(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  ProcessStatus status;
+  fields >> status.state;
+  for (int field = 0; field < 18; ++field) fields >> skipped;
+  double ticks = 0;
+  if (fields >> ticks) status.start_s = ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  if (status.state == 'Z' || status.state == 'X') status.state = 0;
+  return status;
 }
 
 Watch::Watch(std::function<void(int rank)> lost)
@@ -112,7 +119,7 @@ bool Watch::is_stopped(int rank) {
     if (found == processes_.end()) return false;
     number = found->number;
   }
-  const char state = state_of_process(number);
+  const char state = status_of_process(number).state;
   return state == 'T' || state == 't';
 }
 

@@ -16,9 +16,14 @@
 
 namespace coconet::jit {
 
-/// The letter of what `process` does: T where a signal has stopped it, t where a debugger has; 0
-/// where it has ended, or the system does not say.
-[[nodiscard]] COCONET_API char state_of_process(pid_t process);
+/// What the system says of a process.
+struct ProcessStatus {
+  /// The letter of what it does: T where a signal has stopped it, t where a debugger has; 0 where
+  /// it has ended, or the system does not say.
+  char state = 0;
+  double start_s = 0;  ///< from the system's start to its own; 0 where the system does not say
+};
+[[nodiscard]] COCONET_API ProcessStatus status_of_process(pid_t process);
 
 class Watch {
  public:

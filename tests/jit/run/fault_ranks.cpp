@@ -1,5 +1,5 @@
 // What the ranks do until one of them is lost, and afterwards.
-#include "jit/run/faults.h"
+#include "jit/run/fault_ranks.h"
 
 #include <sched.h>
 #include <unistd.h>
