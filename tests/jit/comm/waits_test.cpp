@@ -118,6 +118,25 @@ TEST_CASE("who is late is named by those, too, that wait for those that wait for
   CHECK(stage.membership(3, 1s)->is_over());
 }
 
+TEST_CASE("ranks that are interrupted as they wait for each other name whom others miss",
+          "[comm]") {
+  Stage stage(4);
+  stage.membership(1, 1s)->leave();
+  const auto outcome = [&](int rank, int awaited) {
+    return refusal<CommError>([&] {
+      stage.membership(rank, 1s)->give_up({"in all_gather", {awaited}, "which is late"});
+    });
+  };
+  CHECK(outcome(0, 1) == "rank 0 waited in all_gather for rank 1, which has left the world");
+  stage.membership(3, 1s)->await(2, "in all_gather");
+  CHECK(outcome(2, 3) ==
+        "rank 2 waited in all_gather for rank 3 when rank 0 gave up, which waited in all_gather "
+        "for rank 1, which has left the world");
+  CHECK(outcome(3, 2) ==
+        "rank 3 waited in all_gather for rank 2 when rank 0 gave up, which waited in all_gather "
+        "for rank 1, which has left the world");
+}
+
 TEST_CASE("a rank whose process has ended is the root cause, whoever waits for whom", "[comm]") {
   Stage stage(3);
   const auto noticing = stage.membership(1, 10s);

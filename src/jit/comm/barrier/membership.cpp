@@ -283,6 +283,19 @@ Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late
   }
 }
 
+std::optional<std::string> Membership::cause_elsewhere(const std::vector<int>& besides,
+                                                       const std::string& why_late,
+                                                       Clock::time_point since) {
+  for (int rank = 0; rank < size(); ++rank) {
+    const bool is_besides = std::ranges::find(besides, rank) != besides.end();
+    if (rank == rank_ || is_besides || !awaits_another(rank)) continue;
+    const Verdict verdict = verdict_on(rank, why_late, since);
+    if (verdict.explains < Explains::lateness)
+      return fmt::format("rank {} gave up, {}", rank, verdict.text);
+  }
+  return std::nullopt;
+}
+
 bool Membership::has_gone_silent(int rank) {
   if (!is_far(rank) || !far_.has_answered || !far_.has_answered(rank)) return false;
   silent_.reset();
@@ -360,7 +373,11 @@ void Membership::give_up(const FailedWait& wait) {
   for (std::size_t at = 0; at < verdicts.size(); ++at) {
     if (verdicts[at].text == best->text) named.push_back(wait.awaited[at]);
   }
-  const std::string message = fmt::format("{}, {}", waited_for(named), best->text);
+  std::string message = fmt::format("{}, {}", waited_for(named), best->text);
+  if (best->explains == Explains::nothing) {
+    if (const std::optional<std::string> cause = cause_elsewhere(wait.awaited, late, since))
+      message = fmt::format("{} when {}", waited_for(wait.awaited), *cause);
+  }
   fail(message);
   throw CommError(message);
 }

@@ -205,6 +205,12 @@ class COCONET_API Membership {
   /// they wait for another themselves; `why_late` is said of those that do not.
   [[nodiscard]] Verdict verdict_on(int rank, const std::string& why_late,
                                    std::chrono::steady_clock::time_point since);
+  /// "rank 0 gave up, which waited in barrier for rank 1, which has left the world": whom a rank
+  /// that is none of `besides` has missed, which is not just late. Ranks that are interrupted as
+  /// they wait for each other know no more than that.
+  [[nodiscard]] std::optional<std::string> cause_elsewhere(
+      const std::vector<int>& besides, const std::string& why_late,
+      std::chrono::steady_clock::time_point since);
   /// Looks which ranks of this node have ended or are stopped, and tells the other nodes.
   void tell_of_lost();
   /// "which did not come within 1 s", or that it did not come before another rank gave up.
