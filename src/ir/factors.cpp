@@ -60,6 +60,17 @@ Factors aligned(const Shape& own, const Shape& result) {
   return factors;
 }
 
+Factors factors_through(const Graph& graph, const Node& view, const Shape& result) {
+  Factors factors = factors_of(graph, view, 0);
+  const Factors of_view = aligned(view.shape, result);
+  for (Factor& factor : factors) {
+    if (factor.of_result < 0) continue;
+    const Factor& outer = of_view[factor.of_result];
+    factor = {factor.kind == Kind::passes ? outer.kind : factor.kind, outer.of_result};
+  }
+  return factors;
+}
+
 bool reduces(const Node& node, int dim) {
   return std::ranges::binary_search(node.attributes.dims, dim);
 }

@@ -1,6 +1,6 @@
 // Factors: which dimension of an op's result each dimension of its operands becomes. Layouts of
-// results, the reference's indices, matrices on a rank and legality of reorder follow from them;
-// views of kernels and the cost model's bytes follow from `aligned`.
+// results, the reference's indices, matrices on a rank, legality of reorder, where kernels read and
+// the cost model's bytes follow from them.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,10 @@ using Factors = std::vector<Factor>;
 /// Of a tensor of shape `own` that an elementwise op of shape `result` reads, or a kernel that goes
 /// over that: dimensions of extent 1 that `result` has none for repeat, too.
 [[nodiscard]] Factors aligned(const Shape& own, const Shape& result);
+
+/// Of the operand of view `view`, by dimension of what reads the view: an elementwise op of shape
+/// `result`, or a kernel that goes over that.
+[[nodiscard]] Factors factors_through(const Graph& graph, const Node& view, const Shape& result);
 
 /// Whether reduction `node` combines along dimension `dim` of its operand.
 [[nodiscard]] bool reduces(const Node& node, int dim);

@@ -30,6 +30,7 @@ enum class OpKind : std::uint8_t {
   write,
   compute,
   move,
+  lookup,
   view,
   reduction,
   product,
@@ -92,7 +93,11 @@ struct PointwiseRow {
 /// Computed element by element.
 [[nodiscard]] constexpr bool is_elementwise(Op op) {
   return kind_of(op) == OpKind::compute || kind_of(op) == OpKind::move ||
-         kind_of(op) == OpKind::view;
+         kind_of(op) == OpKind::lookup || kind_of(op) == OpKind::view;
+}
+/// Read where its operand is in memory, by kernels that need it.
+[[nodiscard]] constexpr bool is_view(Op op) {
+  return kind_of(op) == OpKind::view;
 }
 /// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {
@@ -100,7 +105,8 @@ struct PointwiseRow {
 }
 /// Takes operands from memory alone: no kernel computes them where they are read.
 [[nodiscard]] constexpr bool reads_memory(Op op) {
-  return kind_of(op) == OpKind::view || kind_of(op) == OpKind::product || is_collective(op);
+  return kind_of(op) == OpKind::lookup || is_view(op) || kind_of(op) == OpKind::product ||
+         is_collective(op);
 }
 /// A collective that combines the values of several ranks, by a reduction.
 [[nodiscard]] constexpr bool reduces_over_ranks(Op op) {

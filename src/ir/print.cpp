@@ -87,9 +87,12 @@ struct AttributeText {
   std::string operator()(attribute::mesh_axis, int axis) const {
     return graph.mesh.axes().at(axis).name;
   }
+  std::string operator()(auto /*kind*/, const std::vector<int>& list) const {
+    return fmt::format("{{{}}}", fmt::join(list, ", "));
+  }
   std::string operator()(attribute::dimensions, const std::vector<int>& dims) const {
     const bool all = dims.size() == graph.at(node.operands.front()).shape.size();
-    return all && !node.attributes.keep_dims ? "" : fmt::format("{{{}}}", fmt::join(dims, ", "));
+    return all && !node.attributes.keep_dims ? "" : (*this)(nullptr, dims);
   }
   std::string operator()(attribute::extent, const Dim& dim) const { return dim.str(); }
   std::string operator()(attribute::dtype, const std::optional<DType>& dtype) const {

@@ -42,9 +42,11 @@ class Grouping {
           needs[of(id)].insert(of(reader));
         }
       }
-      if (!peers_overwrite(id)) continue;
       for (const ValueId reader : users_[state]) {
-        if (reader != id && of(reader) == of(id)) late[state].insert(reader);
+        const bool is_beside = reader != id && of(reader) == of(id);
+        // A view reads what another lane writes.
+        if (is_beside && (peers_overwrite(id) || ir::is_view(graph_.at(reader).op)))
+          late[state].insert(reader);
       }
     }
     return late;

@@ -36,6 +36,19 @@ void require_same(const Graph& graph, ValueId domain, ValueId id) {
       " and " + describe(graph, id) + "; make two kernels");
 }
 
+/// A view is read in memory, where nothing is yet of what the kernel computes.
+void refuse_views_of_members(const Graph& graph, const std::set<ValueId>& members) {
+  for (const ValueId id : members) {
+    if (!ir::is_view(graph.at(id).op)) continue;
+    const ValueId operand = graph.at(id).operands.front();
+    if (!members.contains(operand)) continue;
+    throw Refusal(quoted(graph, id) + " is a view of " + quoted(graph, operand) +
+                      ", of which the kernel has one element at a time; a kernel takes views of "
+                      "what is in memory",
+                  {{.without = {operand}}, {.without = {id}}}, "leave one of them out");
+  }
+}
+
 void check_computation(const Graph& graph, const std::set<ValueId>& members) {
   ValueId domain = -1;
   for (const ValueId id : members) {
@@ -362,6 +375,7 @@ namespace {
 
 void check_contents(const Graph& graph, const ValueSet& live, const std::set<ValueId>& members) {
   const Halves halves = halves_of(graph, members);
+  refuse_views_of_members(graph, members);
   if (halves.kind == Fusion::Kind::computation) {
     check_computation(graph, members);
   } else {

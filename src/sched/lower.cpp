@@ -248,6 +248,11 @@ class Lowering {
     step.domain = graph().at(reduction).operands.front();
     KernelStep::Phase phase;
     for (const ValueId id : group.values) {
+      if (ir::is_view(graph().at(id).op)) {
+        phase.loads.push_back(
+            {.value = id, .buffer = buffer_of(graph().at(id).operands.front()), .viewed = true});
+        continue;
+      }
       if (id != reduction) phase.members.push_back(id);
       for (const ValueId operand : graph().at(id).operands) {
         const bool known = std::ranges::any_of(
@@ -371,13 +376,19 @@ std::vector<ValueId> KernelStep::reductions() const {
   return with_all({}, phases, &Phase::reductions);
 }
 
+ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer, ValueId view) {
+  const Shape& domain = plan.graph.at(step.domain).shape;
+  return view < 0 ? ir::aligned(plan.buffers[buffer].shape, domain)
+                  : ir::factors_through(plan.graph, plan.graph.at(view), domain);
+}
+
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   check_overlaps(graph);
   Graph rewritten = drop_dead(graph);
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
-  rewritten = expand_shared_widening(rewritten);
+  rewritten = expand_shared_operands(rewritten);
   rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();
   make_names_distinct(plan);

@@ -77,7 +77,12 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
   bool read = false;
   for (const ValueId member : kernel.members) {
     const auto& operands = graph.at(member).operands;
-    read = read || std::ranges::find(operands, value) != operands.end();
+    const bool reads = std::ranges::find(operands, value) != operands.end();
+    if (reads && ir::is_view(graph.at(member).op)) {
+      refuse(kernel, quoted(graph, member) + " is a view of " + quoted(graph, value) +
+                         ", which the kernel reads in another order than its tiles are made");
+    }
+    read = read || reads;
   }
   if (!read) refuse(kernel, "it does not read " + quoted(graph, value));
   const bool combined =

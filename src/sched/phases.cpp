@@ -52,7 +52,7 @@ class Division {
   struct Sets {
     std::set<ValueId> scalars;
     std::set<ValueId> members;
-    std::map<ValueId, BufferId> loads;
+    std::map<ValueId, KernelStep::Load> loads;
     std::vector<KernelStep::Store> kept;
     std::vector<ValueId> reductions;
   };
@@ -62,6 +62,16 @@ class Division {
     return std::binary_search(values_.begin(), values_.end(), id);
   }
   [[nodiscard]] BufferId buffer_of(ValueId id) const { return buffer_of_[id]; }
+  /// Whether `id` is in memory: made elsewhere, or a view of what is.
+  [[nodiscard]] bool is_read(ValueId id) const {
+    return !is_member(id) || ir::is_view(graph_.at(id).op);
+  }
+  /// How the kernel loads it where nothing has overwritten it.
+  [[nodiscard]] KernelStep::Load load_of(ValueId id) const {
+    if (!is_member(id)) return {.value = id, .buffer = buffer_of(id)};
+    const ValueId operand = graph_.at(id).operands.front();
+    return {.value = id, .buffer = buffer_of(operand), .viewed = true};
+  }
   [[nodiscard]] bool is_scalar_here(ValueId id) const {
     return is_per_buffer(graph_, step_.domain, id) ||
            (step_.is_collective && is_scalar(graph_, step_.domain, id));
@@ -115,13 +125,13 @@ class Division {
     if (node.weak) return;
     if (is_scalar_here(id)) {
       place_scalar(id);
-    } else if (!is_member(id)) {
+    } else if (is_read(id)) {
       load(id);
     } else if (const auto placed = placed_.find(id);
                placed != placed_.end() && placed->second == phase_) {
       return;
     } else if (placed != placed_.end() && !is_made_again(id)) {
-      now().loads[id] = kept_buffer(id, placed->second);
+      now().loads[id] = kept(id, placed->second);
     } else {
       placed_[id] = phase_;
       now().members.insert(id);
@@ -141,7 +151,8 @@ class Division {
     std::size_t bytes = 0;
     for (const ValueId unresolved : node.operands) {
       const ValueId operand = resolve(unresolved);
-      if (is_member(operand) || is_scalar_here(operand) || is_overwritten(operand)) return false;
+      if (!is_read(operand) || is_scalar_here(operand) || is_overwritten(load_of(operand)))
+        return false;
       bytes += size_of(graph_.at(operand).dtype);
     }
     return bytes <= size;
@@ -156,7 +167,7 @@ class Division {
     const ValueId id = resolve(unresolved);
     const Node& node = graph_.at(id);
     if (node.weak || is_scalar_here(id)) return 0;
-    if (!is_member(id) || buffer_of(id) >= 0 || !is_cheap(node.op)) return size_of(node.dtype);
+    if (is_read(id) || buffer_of(id) >= 0 || !is_cheap(node.op)) return size_of(node.dtype);
     std::size_t bytes = 0;
     for (const ValueId operand : node.operands) {
       bytes += bytes_of_source(operand, enough);
@@ -177,20 +188,25 @@ class Division {
     phases_[level_[id]].scalars.insert(id);
   }
 
-  /// Whether an earlier phase has written the memory of `id`.
-  [[nodiscard]] bool is_overwritten(ValueId id) const {
+  /// Whether an earlier phase has written the memory of `load`.
+  [[nodiscard]] bool is_overwritten(const KernelStep::Load& load) const {
     return std::ranges::any_of(stores_, [&](const Stored& stored) {
-      return stored.level < phase_ && stored.store.buffer == buffer_of(id);
+      return stored.level < phase_ && stored.store.buffer == load.buffer;
     });
   }
 
   void load(ValueId id) {
-    if (!is_overwritten(id)) {
-      now().loads[id] = buffer_of(id);
+    const KernelStep::Load load = load_of(id);
+    if (!is_overwritten(load)) {
+      now().loads[id] = load;
       return;
     }
-    phases_.front().loads[id] = buffer_of(id);
-    now().loads[id] = kept_buffer(id, 0);
+    phases_.front().loads[id] = load;
+    now().loads[id] = kept(id, 0);
+  }
+
+  KernelStep::Load kept(ValueId id, int phase) {
+    return {.value = id, .buffer = kept_buffer(id, phase)};
   }
 
   /// Where later phases find `id`, which is computed or loaded in `phase`.
@@ -227,7 +243,7 @@ class Division {
       const auto found = sets.loads.find(id);
       const bool known = std::ranges::any_of(
           phase.loads, [&](const auto& load) { return load.value == id && !load.combined; });
-      if (found != sets.loads.end() && !known) phase.loads.push_back({id, found->second, false});
+      if (found != sets.loads.end() && !known) phase.loads.push_back(found->second);
     };
     for (const ValueId id : values_) {
       if (id == step_.combine && sets.members.contains(id)) {

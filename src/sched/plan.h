@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/factors.h"
 #include "ir/graph.h"
 
 namespace coconet::sched {
@@ -40,6 +41,9 @@ struct KernelStep {
     BufferId buffer = -1;
     bool combined = false;  ///< the operand of `combine`, of every rank of the axis
     bool arriving = false;  ///< made tile by tile by a step that runs at the same time
+    bool viewed = false;    ///< `value` is a view, and `buffer` has its operand
+    /// The view through which `buffer` is read; -1: it is read as it is.
+    [[nodiscard]] ir::ValueId view() const { return viewed ? value : -1; }
   };
   struct Store {
     ir::ValueId value = -1;  ///< a member, or a loaded value
@@ -120,6 +124,11 @@ struct Plan {
   /// The buffers that the application sees: inputs, states and outputs, by name.
   std::map<std::string, BufferId, std::less<>> named;
 };
+
+/// Which dimension of the domain of `step` each dimension of `buffer` is, or where the kernel reads
+/// it through `view` (-1: as it is), each of what is in memory.
+[[nodiscard]] ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer,
+                                     ir::ValueId view = -1);
 
 /// Lowers a scheduled program. Throws ScheduleError when one of its kernels breaks a rule, which
 /// only a program file can make it do.

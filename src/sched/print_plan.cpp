@@ -40,6 +40,7 @@ std::string print(const Plan& plan, const KernelStep& step) {
     std::vector<std::string> reads, computes, writes, reduces;
     for (const auto& load : phase.loads)
       reads.push_back(buffer(load.buffer) + (load.combined ? " of every rank" : "") +
+                      (load.viewed ? " as " + name(load.value) : "") +
                       (load.arriving ? " as its tiles are made" : ""));
     for (const ir::ValueId id : phase.scalars) computes.push_back(name(id));
     for (const ir::ValueId id : phase.members) computes.push_back(name(id));

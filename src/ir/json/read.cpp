@@ -281,14 +281,16 @@ class Reader {
     element.unknown("mesh axis", name, known);
   }
 
+  template <class List>
+  void read(List /*kind*/, const Place& place, std::vector<int>& list) const {
+    for (const JsonElement& number : place.required().elements())
+      list.push_back(number.small_integer(std::numeric_limits<int>::min()));
+  }
+
   void read(attribute::dimensions, const Place& place, std::vector<int>& dims) const {
-    if (const auto given = place.given()) {
-      for (const JsonElement& dim : given->elements())
-        dims.push_back(dim.small_integer(std::numeric_limits<int>::min()));
-    } else {
-      dims.resize(graph_->at(place.node.operands.front()).shape.size());
-      std::iota(dims.begin(), dims.end(), 0);
-    }
+    if (place.given()) return read<attribute::dimensions>({}, place, dims);
+    dims.resize(graph_->at(place.node.operands.front()).shape.size());
+    std::iota(dims.begin(), dims.end(), 0);
   }
 
   Dim read_dim(const JsonElement& element) const {

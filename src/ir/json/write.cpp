@@ -72,7 +72,7 @@ struct AttributeWriter {
   Json operator()(attribute::flag, bool flag) const { return flag ? Json(true) : Json(); }
   Json operator()(attribute::reduction, Reduction reduction) const { return to_string(reduction); }
   Json operator()(attribute::mesh_axis, int axis) const { return mesh.axes().at(axis).name; }
-  Json operator()(attribute::dimensions, const std::vector<int>& dims) const { return dims; }
+  Json operator()(auto /*kind*/, const std::vector<int>& list) const { return list; }
   Json operator()(attribute::extent, const Dim& dim) const { return dim_json(dim); }
   Json operator()(attribute::dtype, const std::optional<DType>& dtype) const {
     return dtype ? Json(to_string(*dtype)) : Json();

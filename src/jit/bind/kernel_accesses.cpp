@@ -36,11 +36,10 @@ std::size_t KernelAccesses::alignment_of(sched::BufferId id) const {
   return std::min<std::size_t>(abi::GPU_VECTOR_BYTES, lanes_ * plan_.element_size(id));
 }
 
-void KernelAccesses::add_vectors(sched::BufferId id, bool of_peers) {
-  const View seen = plan_.view(step_, id);
-  const bool repeats = in_rows_ && (seen.strides.empty() || seen.strides.back() == 0);
+void KernelAccesses::add_vectors(sched::BufferId id, const View& seen, bool of_peers) {
+  const bool one_by_one = !in_rows_ || (!seen.strides.empty() && seen.strides.back() == 1);
   const std::size_t alignment = alignment_of(id);
-  if (repeats || alignment == 0 || by_bucket_) return;
+  if (!one_by_one || alignment == 0 || by_bucket_) return;
   vectors_.push_back({id, of_peers, alignment});
   std::uint64_t offsets = seen.offset;
   for (std::size_t d = 0; in_rows_ && d + row_dims_ < seen.strides.size(); ++d) {
@@ -66,21 +65,21 @@ void KernelAccesses::find_vectors(const abi::Slices& slices) {
     const std::int64_t row = row_of(domain, static_cast<int>(domain.extent.size() - row_dims_));
     if (in_rows_ && domain.count() > row && row % static_cast<std::int64_t>(lanes_) != 0)
       aligned_in_tensors_ = false;
-    for (const auto& load : step_.loads()) add_vectors(load.buffer, false);
+    for (const auto& load : step_.loads())
+      add_vectors(load.buffer, plan_.view(step_, load.buffer, load.view()), false);
     return;
   }
-  const auto add = [&](sched::BufferId id, bool exchanged) {
-    add_vectors(id, exchanged && step_.in_place);
+  const auto add = [&](sched::BufferId id, ir::ValueId view, bool exchanged) {
+    add_vectors(id, plan_.view(step_, id, view), exchanged && step_.in_place);
     if (exchanged && has_mailboxes()) add_slices(id, slices);
   };
   for (const sched::KernelStep::Phase& phase : step_.phases) {
-    for (const auto& load : phase.loads) add(load.buffer, load.combined);
-    for (const auto& store : phase.stores) add(store.buffer, store.spread);
+    for (const auto& load : phase.loads) add(load.buffer, load.view(), load.combined);
+    for (const auto& store : phase.stores) add(store.buffer, -1, store.spread);
   }
 }
 
-std::uint64_t KernelAccesses::bytes_of(sched::BufferId id) const {
-  const View seen = plan_.view(step_, id);
+std::uint64_t KernelAccesses::bytes_of(sched::BufferId id, const View& seen) const {
   std::uint64_t bytes = plan_.element_size(id);
   for (std::size_t d = 0; d < seen.strides.size(); ++d) {
     if (seen.strides[d] != 0) bytes *= plan_.domain(step_).extent[d];
@@ -90,18 +89,21 @@ std::uint64_t KernelAccesses::bytes_of(sched::BufferId id) const {
 
 void KernelAccesses::count_bytes() {
   const std::uint64_t ranks = plan_.ranks(step_.axis);
-  for (const auto& load : step_.loads())
-    bytes_ += bytes_of(load.buffer) * (load.combined ? ranks : 1);
+  for (const auto& load : step_.loads()) {
+    const View seen = plan_.view(step_, load.buffer, load.view());
+    bytes_ += bytes_of(load.buffer, seen) * (load.combined ? ranks : 1);
+  }
   for (const auto& store : step_.stores()) {
     const std::size_t size = plan_.element_size(store.buffer);
     if (step_.is_reduction()) {
       bytes_ += results_of(plan_.graph(), step_, plan_.domain(step_)).count * size;
       continue;
     }
-    bytes_ += bytes_of(store.buffer) * (store.spread ? ranks : 1);
-    if (!store.spread || !step_.in_place) continue;
     const View seen = plan_.view(step_, store.buffer);
-    gathered_.push_back({store.buffer, seen.offset * size, bytes_of(store.buffer)});
+    const std::uint64_t bytes = bytes_of(store.buffer, seen);
+    bytes_ += bytes * (store.spread ? ranks : 1);
+    if (!store.spread || !step_.in_place) continue;
+    gathered_.push_back({store.buffer, seen.offset * size, bytes});
     for (std::size_t d = 0; in_rows_ && d + row_dims_ < seen.strides.size(); ++d) {
       if (plan_.domain(step_).extent[d] > 1 && seen.strides[d] * size % abi::HOST_VECTOR_BYTES != 0)
         rows_align_ = false;

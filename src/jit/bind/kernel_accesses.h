@@ -34,13 +34,14 @@ class KernelAccesses {
   [[nodiscard]] bool has_mailboxes() const { return step_.is_collective && !step_.in_place; }
   /// Bytes that vectors of buffer `id` have, or the widest access.
   [[nodiscard]] std::size_t alignment_of(sched::BufferId id) const;
-  void add_vectors(sched::BufferId id, bool of_peers);
+  void add_vectors(sched::BufferId id, const View& seen, bool of_peers);
   /// Notes whether the slices that `id` is exchanged in begin at multiples of its alignment.
   void add_slices(sched::BufferId id, const abi::Slices& slices);
   void find_vectors(const abi::Slices& slices);
   void count_bytes();
-  /// Bytes of what the kernel's loop accesses of buffer `id`, each element once.
-  [[nodiscard]] std::uint64_t bytes_of(sched::BufferId id) const;
+  /// Bytes of what the kernel's loop accesses of buffer `id`, which it sees as `seen`, each element
+  /// once.
+  [[nodiscard]] std::uint64_t bytes_of(sched::BufferId id, const View& seen) const;
   [[nodiscard]] bool can_vectorize(const Tensors& tensors) const;
   [[nodiscard]] bool can_stream(const Tensors& tensors) const;
 

@@ -51,7 +51,7 @@ class ArgumentWriter {
     return context_.plan.buffer(argument.buffer).scattered;
   }
   [[nodiscard]] View view(Argument argument) const {
-    return argument.buffer >= 0 ? context_.plan.view(step_, argument.buffer)
+    return argument.buffer >= 0 ? context_.plan.view(step_, argument.buffer, argument.value)
                                 : context_.plan.view_of_whole(step_, argument.value);
   }
 

@@ -6,14 +6,12 @@
 namespace coconet::jit {
 namespace {
 
-/// The view of a tensor of `shape`, of which `part` is in memory.
-View view_of(const Shape& shape, const ir::Part& part, const Shape& domain_shape,
-             const ir::Part& domain) {
-  const ir::Factors factors = ir::aligned(shape, domain_shape);
+/// The view of a tensor of which `part` is in memory.
+View view_of(const ir::Factors& factors, const ir::Part& part, const ir::Part& domain) {
   View view;
-  view.strides.assign(domain_shape.size(), 0);
+  view.strides.assign(domain.extent.size(), 0);
   std::int64_t stride = 1;
-  for (std::size_t own = shape.size(); own-- > 0;) {
+  for (std::size_t own = factors.size(); own-- > 0;) {
     // What a tensor has for each buffer repeats, too, though not after a fixed number of elements.
     if (factors[own].kind == ir::Factor::Kind::passes) {
       const auto d = static_cast<std::size_t>(factors[own].of_result);
@@ -64,14 +62,14 @@ RankPlan::Placed RankPlan::place(const Shape& shape, const ir::Placements& layou
   return {std::move(extents), std::move(part)};
 }
 
-View RankPlan::view(const sched::KernelStep& step, sched::BufferId id) const {
-  return view_of(buffer(id).shape, buffer_part(id), graph().at(step.domain).shape, domain(step));
+View RankPlan::view(const sched::KernelStep& step, sched::BufferId id, ir::ValueId through) const {
+  return view_of(sched::factors_in(plan(), step, id, through), buffer_part(id), domain(step));
 }
 
 View RankPlan::view_of_whole(const sched::KernelStep& step, ir::ValueId id) const {
   const ir::Extents& whole = extents(id);
-  return view_of(graph().at(id).shape, {ir::Extents(whole.size(), 0), whole},
-                 graph().at(step.domain).shape, domain(step));
+  return view_of(ir::aligned(graph().at(id).shape, graph().at(step.domain).shape),
+                 {ir::Extents(whole.size(), 0), whole}, domain(step));
 }
 
 abi::Slices RankPlan::slices(const sched::KernelStep& step) const {

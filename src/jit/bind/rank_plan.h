@@ -81,8 +81,9 @@ class RankPlan {
   [[nodiscard]] const ir::Part& domain(const sched::KernelStep& step) const {
     return part(step.domain);
   }
-  /// A buffer's part, or a value as a whole, seen from that.
-  [[nodiscard]] View view(const sched::KernelStep& step, sched::BufferId id) const;
+  /// A buffer's part, as it is or through view `through`, or a value as a whole, seen from that.
+  [[nodiscard]] View view(const sched::KernelStep& step, sched::BufferId id,
+                          ir::ValueId through = -1) const;
   [[nodiscard]] View view_of_whole(const sched::KernelStep& step, ir::ValueId id) const;
   /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
   [[nodiscard]] abi::Slices slices(const sched::KernelStep& step) const;

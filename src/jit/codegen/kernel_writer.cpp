@@ -133,7 +133,8 @@ bool KernelWriter::all_linear() const {
            is_linear(buffer(access.buffer).shape, buffer(access.buffer).layout);
   };
   return members_linear() && std::ranges::all_of(step_.phases, [&](const auto& phase) {
-           return std::ranges::all_of(phase.loads, linear) &&
+           return std::ranges::none_of(phase.loads, &Load::viewed) &&
+                  std::ranges::all_of(phase.loads, linear) &&
                   std::ranges::all_of(phase.stores, linear);
          });
 }
@@ -199,21 +200,41 @@ std::string KernelWriter::index_from(const Shape& shape, const ir::Placements& l
   return argument({KernelArgument::Kind::offset, name + "_at", buffer, value}) + " + i";
 }
 
-bool KernelWriter::repeats_along_row(const Shape& shape) const {
-  return shape.empty() ||
-         ir::aligned(shape, domain().shape).back().kind == ir::Factor::Kind::repeats;
+KernelWriter::Along KernelWriter::along_row(const ir::Factors& factors) const {
+  const int last = static_cast<int>(domain().shape.size()) - 1;
+  const auto is_row = [&](const ir::Factor& factor) {
+    return factor.kind != ir::Factor::Kind::repeats && factor.of_result == last;
+  };
+  if (std::ranges::none_of(factors, is_row)) return Along::repeats;
+  return is_row(factors.back()) ? Along::follows : Along::strides;
 }
 
-std::string KernelWriter::strided_index(const Shape& shape, const std::string& name, int dims,
-                                        BufferId buffer, ValueId value) {
+std::string KernelWriter::strided_index(const ir::Factors& factors, const std::string& name,
+                                        int dims, BufferId buffer, ValueId value) {
   std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value});
-  for (const auto& [kind, d] : ir::aligned(shape, domain().shape)) {
+  for (const auto& [kind, d] : factors) {
     if (kind == ir::Factor::Kind::repeats || d >= dims) continue;
-    text +=
-        " + c" + std::to_string(d) + " * " +
-        argument({KernelArgument::Kind::stride, name + "_s" + std::to_string(d), buffer, value, d});
+    text += " + c" + std::to_string(d) + " * " + stride(name, d, buffer, value);
   }
   return text;
+}
+
+std::string KernelWriter::strided_index(int dims, BufferId id, ValueId view) {
+  return strided_index(sched::factors_in(plan_, step_, id, view), buffer(id).name, dims, id, view);
+}
+
+std::string KernelWriter::strided_index(int dims, ValueId value) {
+  const Node& node = graph().at(value);
+  return strided_index(ir::aligned(node.shape, domain().shape), node.name, dims, -1, value);
+}
+
+std::string KernelWriter::load_of_row(const Load& load, const std::string& row,
+                                      const std::string& at) {
+  const std::string data = pointer(load.buffer) + " + " + row + " + " + at;
+  if (along_row(load) == Along::follows) return fmt::format("load<N>({})", data);
+  const int last = static_cast<int>(domain().shape.size()) - 1;
+  const std::string apart = stride(buffer(load.buffer).name, last, load.buffer, load.view());
+  return fmt::format("load_strided<N>({} * {}, {})", data, apart, apart);
 }
 
 std::string KernelWriter::label(ValueId value) const {
@@ -292,6 +313,9 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   if (!indexed_members().empty()) headers.insert(headers.end(), {"philox.h", "random_words.h"});
   if (by_bucket_) headers.emplace_back("buckets.h");
   if (tells_buffers_in(step_, graph())) headers.emplace_back("buffers.h");
+  const bool strides = std::ranges::any_of(
+      loads_, [&](const Load& load) { return load.viewed && along_row(load) == Along::strides; });
+  if (strides) headers.emplace_back("strided.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,
           all_linear(), 1,       by_bucket_};

@@ -15,6 +15,8 @@ namespace coconet::jit {
 
 class KernelWriter {
  public:
+  using Load = sched::KernelStep::Load;
+
   KernelWriter(const sched::Plan& plan, const sched::KernelStep& step);
 
   [[nodiscard]] const sched::Plan& plan() const { return plan_; }
@@ -73,12 +75,26 @@ class KernelWriter {
   std::string take_random_variables() { return std::exchange(random_variables_, {}); }
   /// The element index into the whole of `member` at linear domain index `i`.
   std::string linear_index_in_whole(ir::ValueId member);
-  /// Whether a tensor of `shape` has one element for all of a row of the domain.
-  [[nodiscard]] bool repeats_along_row(const Shape& shape) const;
-  /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are in a tensor of
-  /// `shape`: in `buffer`, or where that is -1 in the whole of `value`.
-  std::string strided_index(const Shape& shape, const std::string& name, int dims,
-                            sched::BufferId buffer, ir::ValueId value);
+  /// Where the elements of a row of the domain are in a tensor.
+  enum class Along : std::uint8_t {
+    repeats,
+    follows,
+    strides
+  };  ///< one element; one by one; apart
+  [[nodiscard]] Along along_row(const ir::Factors& factors) const;
+  [[nodiscard]] Along along_row(const Shape& shape) const {
+    return along_row(ir::aligned(shape, domain().shape));
+  }
+  [[nodiscard]] Along along_row(const Load& load) const {
+    return along_row(sched::factors_in(plan_, step_, load.buffer, load.view()));
+  }
+  /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are: in `buffer`,
+  /// where `view` is not -1 as that sees it; or in the whole of `value`.
+  std::string strided_index(int dims, sched::BufferId buffer, ir::ValueId view);
+  std::string strided_index(int dims, ir::ValueId value);
+  /// N elements from `at` of a row on that begins at `row`, of what `load` loads, as they are
+  /// stored; it does not repeat.
+  std::string load_of_row(const Load& load, const std::string& row, const std::string& at);
 
   /// Says that `value` is held in `variable(value)` from here on.
   void define(ir::ValueId value) { defined_.insert(value); }
@@ -135,6 +151,13 @@ class KernelWriter {
   [[nodiscard]] std::string dropout(ir::ValueId value);
   /// The text of an op that takes an f32 apart, or puts it together.
   [[nodiscard]] std::string halves(const ir::Node& node);
+  /// The argument for how far apart elements along dimension `dim` of the domain are.
+  std::string stride(const std::string& name, int dim, sched::BufferId buffer, ir::ValueId value) {
+    return argument(
+        {KernelArgument::Kind::stride, name + "_s" + std::to_string(dim), buffer, value, dim});
+  }
+  std::string strided_index(const ir::Factors& factors, const std::string& name, int dims,
+                            sched::BufferId buffer, ir::ValueId value);
   /// `linear_index` of a tensor called `name`.
   std::string index_from(const Shape& shape, const ir::Placements& layout, const std::string& name,
                          sched::BufferId buffer, ir::ValueId value);
@@ -148,7 +171,7 @@ class KernelWriter {
 
   const sched::Plan& plan_;
   const sched::KernelStep& step_;
-  std::vector<sched::KernelStep::Load> loads_;    ///< of all phases
+  std::vector<Load> loads_;                       ///< of all phases
   std::vector<sched::KernelStep::Store> stores_;  ///< the same
   int ranks_;
   int lane_bytes_ = 1;  ///< of the widest type that lanes compute in

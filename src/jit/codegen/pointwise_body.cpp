@@ -5,6 +5,7 @@
 
 namespace coconet::jit {
 
+using Along = KernelWriter::Along;
 using ir::Node;
 using ir::ValueId;
 using sched::BufferId;
@@ -18,17 +19,26 @@ PointwiseKernel::Body PointwiseKernel::write_body(const sched::KernelStep::Phase
   return body;
 }
 
+std::string PointwiseKernel::row_of(BufferId buffer, ValueId view) {
+  auto& row = rows_[{buffer, view}];
+  if (row.empty()) {
+    row = writer_.unique(writer_.buffer(buffer).name + "_row");
+    row_starts_ += fmt::format("    const index_t {} = {};\n", row,
+                               writer_.strided_index(rank() - 1, buffer, view));
+  }
+  return row;
+}
+
 std::string PointwiseKernel::index(BufferId buffer) {
   if (linear_) return writer_.linear_index(buffer);
-  const Shape& shape = writer_.buffer(buffer).shape;
-  auto& row = rows_[buffer];
-  if (row.empty()) {
-    const std::string& name = writer_.buffer(buffer).name;
-    row = writer_.unique(name + "_row");
-    row_starts_ += fmt::format("    const index_t {} = {};\n", row,
-                               writer_.strided_index(shape, name, rank() - 1, buffer, -1));
-  }
-  return writer_.repeats_along_row(shape) ? row : row + " + i";
+  const bool repeats = writer_.along_row(writer_.buffer(buffer).shape) == Along::repeats;
+  return repeats ? row_of(buffer) : row_of(buffer) + " + i";
+}
+
+std::string PointwiseKernel::stored_vector(const sched::KernelStep::Load& load) {
+  if (!linear_) return writer_.load_of_row(load, row_of(load.buffer, load.view()), "i");
+  const std::string at = index(load.buffer);
+  return fmt::format("load<N>({} + {})", writer_.pointer(load.buffer), at);
 }
 
 std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
@@ -37,15 +47,14 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
   for (const ValueId member : phase.members) {
     if (!writer_.is_indexed(member)) continue;
     const Node& node = at(member);
-    const bool repeats = !linear_ && writer_.repeats_along_row(node.shape);
+    const bool repeats = !linear_ && writer_.along_row(node.shape) == Along::repeats;
     std::string index;
     if (linear_) {
       index = writer_.linear_index_in_whole(member);
     } else {
       index = writer_.unique(node.name + "_row");
-      row_starts_ +=
-          fmt::format("    const index_t {} = {};\n", index,
-                      writer_.strided_index(node.shape, node.name, rank() - 1, -1, member));
+      row_starts_ += fmt::format("    const index_t {} = {};\n", index,
+                                 writer_.strided_index(rank() - 1, member));
       if (!repeats) index += " + i";
     }
     text += writer_.draw_words(member, repeats, index, indent);
@@ -84,16 +93,16 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
       from_vectors_.push_back({step_.combine, writer_.rounded(total, combine.dtype)});
       continue;
     }
-    const std::string at = index(load.buffer);
-    const std::string pointer = writer_.pointer(load.buffer);
-    if (!linear_ && writer_.repeats_along_row(writer_.buffer(load.buffer).shape)) {
+    if (!linear_ && writer_.along_row(load) == Along::repeats) {
+      const std::string row = row_of(load.buffer, load.view());
+      const std::string pointer = writer_.pointer(load.buffer);
       text += fmt::format("{}const {} {} = wide({}[{}]);\n", indent, writer_.lane_type(node.dtype),
-                          writer_.variable(load.value), pointer, at);
+                          writer_.variable(load.value), pointer, row);
       writer_.define(load.value);
       continue;
     }
+    const std::string stored = stored_vector(load);
     const std::string vector = writer_.unique(node.name + "_in");
-    const std::string stored = fmt::format("load<N>({} + {})", pointer, at);
     text +=
         fmt::format("{}const auto {} = {};\n", indent, vector, writer_.loaded(stored, node.dtype));
     from_vectors_.push_back({load.value, vector + "[l]"});

@@ -384,7 +384,8 @@ std::string PointwiseKernel::write_fits(const sched::KernelStep::Phase& phase,
       fmt::format("{0}const index_t i = bucket.begin;\n{0}u64 bucket_mode = {1};\n", indent, mode_);
   std::set<std::pair<BufferId, bool>> looked_at;
   const auto fit = [&](BufferId buffer, bool of_ranks) {
-    if (!linear_ && writer_.repeats_along_row(writer_.buffer(buffer).shape)) return;
+    const Shape& shape = writer_.buffer(buffer).shape;
+    if (!linear_ && writer_.along_row(shape) == KernelWriter::Along::repeats) return;
     if (!looked_at.emplace(buffer, of_ranks).second) return;
     const std::string data = of_ranks ? "data" : writer_.pointer(buffer);
     const std::string loop =

@@ -135,8 +135,12 @@ class PointwiseKernel {
                                  const ExchangeTypes& types);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
-  /// The element index into a buffer at lane 0; in rows it needs a variable with the row's start.
+  /// The variable that has where a row begins, of `buffer` or of what `view` sees of it.
+  std::string row_of(sched::BufferId buffer, ir::ValueId view = -1);
+  /// The element index into a buffer at lane 0.
   std::string index(sched::BufferId buffer);
+  /// The N elements that `load` loads, which do not repeat, as they are stored.
+  std::string stored_vector(const sched::KernelStep::Load& load);
   /// Statements before the loop over lanes that draw the random words of its members.
   std::string draw_words(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Statements that take the coordinates of a row apart.
@@ -172,7 +176,7 @@ class PointwiseKernel {
   int reductions_ = 0;
   int buffer_reductions_ = 0;
   std::vector<BufferValue> buffer_values_;
-  std::map<sched::BufferId, std::string> rows_;
+  std::map<std::pair<sched::BufferId, ir::ValueId>, std::string> rows_;  ///< by buffer and view
   std::string row_starts_;
   std::vector<Element> from_vectors_;
   std::vector<std::string> outs_;

@@ -59,21 +59,24 @@ class ReductionKernel {
     int first, count;
   };
 
+  using Load = sched::KernelStep::Load;
+
   [[nodiscard]] int rank() const { return static_cast<int>(writer_.domain().shape.size()); }
   [[nodiscard]] bool reduced(int dim) const { return ir::reduces(reduction_, dim); }
   [[nodiscard]] bool repeats_everywhere(const Shape& shape) const {
     return std::ranges::all_of(shape, [](const Dim& dim) { return dim == Dim(1); });
   }
   /// Whether a tensor repeats one element along a row.
-  [[nodiscard]] bool repeats(const sched::PlanBuffer& buffer) const {
+  [[nodiscard]] bool repeats(const Load& load) const {
+    const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
     return linear_ ? !writer_.is_linear(buffer.shape, buffer.layout) &&
                          !writer_.is_of_buffers(buffer.shape)
-                   : writer_.repeats_along_row(buffer.shape);
+                   : writer_.along_row(load) == KernelWriter::Along::repeats;
   }
   [[nodiscard]] bool loads_linear() const {
     return writer_.members_linear() && std::ranges::all_of(phase_.loads, [&](const auto& load) {
              const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
-             return writer_.is_linear(buffer.shape, buffer.layout) ||
+             return (!load.viewed && writer_.is_linear(buffer.shape, buffer.layout)) ||
                     repeats_everywhere(buffer.shape) || writer_.is_of_buffers(buffer.shape);
            });
   }
@@ -251,19 +254,19 @@ class ReductionKernel {
         fmt::format("{}const index_t {} = bucket.begin;\n", indent, linear_ ? "i" : "j");
     fits += fmt::format("{}u64 bucket_mode = {};\n", indent, mode());
     for (const auto& load : phase_.loads) {
-      const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
-      if (repeats(buffer) || writer_.is_of_buffers(buffer.shape)) continue;
+      if (repeats(load) || writer_.is_of_buffers(writer_.buffer(load.buffer).shape)) continue;
+      const std::string at = linear_ ? writer_.linear_index(load.buffer) : row_of(load) + " + j";
       fits += fmt::format("{}bucket_mode = fit<W>(bucket_mode, VECTORIZE, {} + {});\n", indent,
-                          writer_.pointer(load.buffer), index(load.buffer, "j"));
+                          writer_.pointer(load.buffer), at);
     }
     bucket_total_ = block_reduce("bucket.begin", "bucket.begin + bucket.length", "bucket_mode",
                                  elements, indent);
     return writer_.bucket_variables(indent) + elements.of_row + fits;
   }
 
-  /// Where the first of a vector's elements is, if it is element `at` of its row.
-  std::string index(BufferId buffer, const std::string& at) {
-    return linear_ ? writer_.linear_index(buffer) : rows_.at(buffer) + " + " + at;
+  /// The variable that has where a row of what `load` loads begins.
+  [[nodiscard]] const std::string& row_of(const Load& load) const {
+    return rows_.at({load.buffer, load.view()});
   }
 
   /// Statements for each row; those that say where N of its elements are, fetch what differs from
@@ -282,13 +285,14 @@ class ReductionKernel {
   }
 
   /// Whether a tensor has other elements for another result.
-  [[nodiscard]] bool differs(const sched::PlanBuffer& buffer) const {
+  [[nodiscard]] bool differs(const Load& load) const {
     if (linear_) return true;
-    for (int d = 0; d < rank() - row_dims_; ++d) {
-      const int of_tensor = d + static_cast<int>(buffer.shape.size()) - rank();
-      if (!reduced(d) && of_tensor >= 0 && !(buffer.shape[of_tensor] == Dim(1))) return true;
-    }
-    return false;
+    const ir::Factors factors =
+        sched::factors_in(writer_.plan(), writer_.step(), load.buffer, load.view());
+    return std::ranges::any_of(factors, [&](const ir::Factor& factor) {
+      return factor.kind != ir::Factor::Kind::repeats && factor.of_result < rank() - row_dims_ &&
+             !reduced(factor.of_result);
+    });
   }
 
   /// Those of the elements from `at` of the row on, which are elements `linear` of a linear domain.
@@ -300,16 +304,16 @@ class ReductionKernel {
     for (const auto& load : phase_.loads) write_load(load, at, row_indent, indent, text, lanes);
     for (const ValueId member : writer_.indexed_members()) {
       const Node& node = writer_.graph().at(member);
-      const bool repeated = !linear_ && writer_.repeats_along_row(node.shape);
+      const bool repeated =
+          !linear_ && writer_.along_row(node.shape) == KernelWriter::Along::repeats;
       std::string place;
       if (linear_) {
         place = writer_.linear_index_in_whole(member);
       } else {
         place = writer_.unique(node.name + "_row");
         captures_ += ", " + place;
-        text.of_row += fmt::format(
-            "{}const index_t {} = {};\n", row_indent, place,
-            writer_.strided_index(node.shape, node.name, rank() - row_dims_, -1, member));
+        text.of_row += fmt::format("{}const index_t {} = {};\n", row_indent, place,
+                                   writer_.strided_index(rank() - row_dims_, member));
         if (!repeated) place += " + " + at;
       }
       text.vector += writer_.draw_words(member, repeated, place, indent);
@@ -324,9 +328,8 @@ class ReductionKernel {
     return text;
   }
 
-  void write_load(const sched::KernelStep::Load& load, const std::string& at,
-                  const std::string& row_indent, const std::string& indent, Elements& text,
-                  std::string& lanes) {
+  void write_load(const Load& load, const std::string& at, const std::string& row_indent,
+                  const std::string& indent, Elements& text, std::string& lanes) {
     const Node& node = writer_.graph().at(load.value);
     const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
     if (writer_.is_of_buffers(buffer.shape)) {
@@ -336,28 +339,31 @@ class ReductionKernel {
                                  writer_.pointer(load.buffer));
       return;
     }
-    const bool repeated = repeats(buffer);
+    const bool repeated = repeats(load);
     if (!linear_ || repeated) {
       const int dims = linear_ ? 0 : rank() - row_dims_;
-      rows_[load.buffer] = writer_.unique(buffer.name + "_row");
-      captures_ += ", " + rows_[load.buffer];
-      text.of_row +=
-          fmt::format("{}const index_t {} = {};\n", row_indent, rows_[load.buffer],
-                      writer_.strided_index(buffer.shape, buffer.name, dims, load.buffer, -1));
+      std::string& row = rows_[{load.buffer, load.view()}];
+      row = writer_.unique(buffer.name + "_row");
+      captures_ += ", " + row;
+      text.of_row += fmt::format("{}const index_t {} = {};\n", row_indent, row,
+                                 writer_.strided_index(dims, load.buffer, load.view()));
     }
     const std::string pointer = writer_.pointer(load.buffer);
     writer_.define(load.value);
     if (repeated) {
       text.vector +=
           fmt::format("{}const {} {} = wide({}[{}]);\n", indent, compute_type(node.dtype),
-                      writer_.variable(load.value), pointer, rows_[load.buffer]);
+                      writer_.variable(load.value), pointer, row_of(load));
       return;
     }
     const std::string vector = writer_.unique(node.name + "_in");
-    const std::string address = pointer + " + " + index(load.buffer, at);
-    if (differs(buffer)) text.fetched += fmt::format("{}fetch({});\n", indent, address);
-    text.vector +=
-        fmt::format("{}const auto {} = widened(load<N>({}));\n", indent, vector, address);
+    const std::string address =
+        pointer + " + " + (linear_ ? writer_.linear_index(load.buffer) : row_of(load) + " + " + at);
+    const bool strides = !linear_ && writer_.along_row(load) == KernelWriter::Along::strides;
+    if (differs(load) && !strides) text.fetched += fmt::format("{}fetch({});\n", indent, address);
+    const std::string stored =
+        linear_ ? fmt::format("load<N>({})", address) : writer_.load_of_row(load, row_of(load), at);
+    text.vector += fmt::format("{}const auto {} = widened({});\n", indent, vector, stored);
     lanes += fmt::format("{}  const {} {} = {}[l];\n", indent, compute_type(node.dtype),
                          writer_.variable(load.value), vector);
   }
@@ -369,7 +375,8 @@ class ReductionKernel {
   bool linear_;        ///< every tensor lies in memory as the domain does, or is one element
   int row_dims_;       ///< last dimensions that make a row
   bool reduces_rows_;  ///< a row has elements of one result, not one of each result
-  std::map<BufferId, std::string> rows_;  ///< the variable of where a tensor's row begins
+  /// By buffer and view the variable of where a row begins.
+  std::map<std::pair<BufferId, ValueId>, std::string> rows_;
   std::string bucket_total_;
   std::string captures_ = "&";  ///< what computes elements of a row captures: where they begin
   std::string type_, combined_, total_;  ///< of elements; what combines them; of their total

@@ -23,8 +23,8 @@ double cost_of(Op op) {
   if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
   if (ir::draws_random(op)) return 20;
   const ir::OpKind kind = ir::kind_of(op);
-  const bool moves =
-      kind == ir::OpKind::write || kind == ir::OpKind::move || kind == ir::OpKind::view;
+  const bool moves = kind == ir::OpKind::write || kind == ir::OpKind::move ||
+                     kind == ir::OpKind::lookup || kind == ir::OpKind::view;
   return moves ? 0 : 1;
 }
 
@@ -48,12 +48,16 @@ class Counter {
     work.dtype = graph_.at(step.domain).dtype;
     for (const KernelStep::Phase& phase : step.phases) {
       for (const KernelStep::Load& load : phase.loads) {
-        if (!load.combined) work.bytes += bytes_within(load.buffer, step.domain);
-        work.jumps += jumps_within(load.buffer, domain) * (load.combined ? ranks_of(step) : 1);
+        const ir::Factors factors = factors_in(plan_, step, load.buffer, load.view());
+        if (!load.combined) work.bytes += bytes_within(load.buffer, factors, domain);
+        work.jumps +=
+            jumps_within(load.buffer, factors, domain) * (load.combined ? ranks_of(step) : 1);
       }
       for (const KernelStep::Store& store : phase.stores) {
-        if (!store.spread) work.bytes += bytes_within(store.buffer, step.domain);
-        work.jumps += jumps_within(store.buffer, domain) * (store.spread ? ranks_of(step) : 1);
+        const ir::Factors factors = factors_in(plan_, step, store.buffer);
+        if (!store.spread) work.bytes += bytes_within(store.buffer, factors, domain);
+        work.jumps +=
+            jumps_within(store.buffer, factors, domain) * (store.spread ? ranks_of(step) : 1);
       }
       for (const ValueId id : phase.members)
         work.operations += cost_of(graph_.at(id).op) * elements;
@@ -128,15 +132,15 @@ class Counter {
 
   /// Bytes of `id` that a pass over the part of `domain` touches: a dimension that repeats once, a
   /// replicated one where the part is.
-  [[nodiscard]] double bytes_within(BufferId id, ValueId domain) const {
+  [[nodiscard]] double bytes_within(BufferId id, const ir::Factors& factors,
+                                    const Extents& domain) const {
     const PlanBuffer& buffer = plan_.buffers[id];
-    const Extents extents = ir::global_extents(buffer.shape, sizes_), walked = part(domain);
-    const ir::Factors factors = ir::aligned(buffer.shape, graph_.at(domain).shape);
+    const Extents extents = ir::global_extents(buffer.shape, sizes_);
     std::int64_t elements = 1;
     for (std::size_t d = 0; d < extents.size(); ++d) {
       const bool passes = factors[d].kind == ir::Factor::Kind::passes;
       const auto to = static_cast<std::size_t>(factors[d].of_result);
-      elements *= passes ? std::min(extents[d], walked[to]) : extents[d];
+      elements *= passes ? std::min(extents[d], domain[to]) : extents[d];
     }
     return static_cast<double>(elements) * static_cast<double>(size_of(buffer.dtype));
   }
@@ -146,14 +150,18 @@ class Counter {
   }
 
   /// Parts of rows of `id` that a pass over `domain` touches, where it touches only parts.
-  [[nodiscard]] double jumps_within(BufferId id, const Extents& domain) const {
+  [[nodiscard]] double jumps_within(BufferId id, const ir::Factors& factors,
+                                    const Extents& domain) const {
     const PlanBuffer& buffer = plan_.buffers[id];
     const Extents held =
         ir::part_of(graph_.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes_), 0).extent;
     double rows = 1;
     bool is_cut = false;
-    for (std::size_t back = 1; back <= std::min(held.size(), domain.size()); ++back) {
-      const std::int64_t own = held[held.size() - back], used = domain[domain.size() - back];
+    for (std::size_t d = held.size(); d-- > 0;) {
+      const bool passes = factors[d].kind == ir::Factor::Kind::passes;
+      const std::int64_t own = held[d];
+      const std::int64_t used =
+          passes ? domain[static_cast<std::size_t>(factors[d].of_result)] : own;
       if (is_cut) rows *= static_cast<double>(std::min(own, used));
       is_cut = is_cut || own > used;
     }

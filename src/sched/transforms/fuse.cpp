@@ -176,11 +176,13 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
     if (members.contains(id)) continue;
     const Node& node = graph.at(id);
     bool shared = graph.is_output(id);
-    bool read = false;
+    bool needed = false;
+    bool viewed = false;
     bool waits = false;
     for (const ValueId user : users[id]) {
       const bool inside = members.contains(user) && user != collective.combine;
-      read = read || inside;
+      needed = needed || inside;
+      viewed = viewed || (inside && ir::is_view(graph.at(user).op));
       shared = shared || !inside;
       waits = waits || awaited[user] || (!inside && members.contains(user)) ||
               (graph.fusion_of(user) != nullptr && before.contains(graph.fusion_of(user)));
@@ -188,10 +190,10 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
     const bool can_store = (node.shape == domain.shape && node.layout == domain.layout) ||
                            (from_reductions.contains(id) && is_scalar(graph, domain_id, id));
     const bool computable = (ir::is_elementwise(node.op) && !node.weak) || reduced(id);
-    const bool joins =
-        read && computable && graph.fusion_of(id) == nullptr && (!shared || (can_store && !waits));
+    const bool joins = needed && !viewed && computable && graph.fusion_of(id) == nullptr &&
+                       (!shared || (can_store && !waits));
     if (joins) members.insert(id);
-    awaited[id] = !joins && (read || waits);
+    awaited[id] = !joins && (needed || waits);
   }
 }
 

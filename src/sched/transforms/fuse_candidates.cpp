@@ -137,9 +137,11 @@ class Proposals {
     return found;
   }
 
-  /// Whether `op` ends what one kernel of computation can do.
-  static bool divides(Op op) {
-    return op == Op::reduction || op == Op::matmul || ir::is_collective(op);
+  /// Whether what makes `made` ends what one kernel of computation can do, seen from `reader`.
+  [[nodiscard]] bool divides(ValueId made, ValueId reader) const {
+    const ir::OpKind kind = ir::kind_of(graph_.at(made).op);
+    return kind == ir::OpKind::reduction || kind == ir::OpKind::product ||
+           kind == ir::OpKind::collective || ir::is_view(graph_.at(reader).op);
   }
   /// Whether update `id` only writes what a collective makes, which then needs no kernel.
   [[nodiscard]] bool only_writes(ValueId id) const {
@@ -147,19 +149,20 @@ class Proposals {
     return node.op == Op::update && ir::is_collective(graph_.at(node.operands[1]).op);
   }
 
-  /// For each value how many reductions, collectives and matmuls are to be awaited before it is
-  /// computed, where everything is computed as late as what reads it.
+  /// For each value how many reductions, collectives, matmuls and views are to be awaited before it
+  /// is computed, where everything is computed as late as what reads it.
   [[nodiscard]] Indexed<int> count_waits() const {
     Indexed<int> waits(graph_.nodes().size(), 0);
     for (ValueId id = 0; id < graph_.size(); ++id) {
       for (const ValueId operand : graph_.at(id).operands)
-        waits[id] = std::max(waits[id], waits[operand] + (divides(graph_.at(operand).op) ? 1 : 0));
+        waits[id] = std::max(waits[id], waits[operand] + (divides(operand, id) ? 1 : 0));
     }
     for (ValueId id = graph_.size() - 1; id >= 0; --id) {
       if (!ir::is_elementwise(graph_.at(id).op) || graph_.is_output(id) || users_[id].empty())
         continue;
       int latest = std::numeric_limits<int>::max();
-      for (const ValueId user : users_[id]) latest = std::min(latest, waits[user]);
+      for (const ValueId user : users_[id])
+        latest = std::min(latest, waits[user] - (divides(id, user) ? 1 : 0));
       waits[id] = latest;
     }
     return waits;
