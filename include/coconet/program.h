@@ -269,6 +269,14 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// of the tensor on each rank and combines the results.
 [[nodiscard]] COCONET_API Value slice(const Value& value, int dim = 0, std::string_view axis = {});
 
+/// `value` with its dimensions in another order: dimension d of the result is dimension
+/// `permutation[d]` of `value`, counted from 0, or from -1 backwards; as numpy.transpose(value,
+/// permutation). Slices stay where they are: a tensor sliced along dimension `permutation[d]`
+/// comes out sliced along d. Kernels read it where `value` is in memory, so that one that does
+/// nothing else is needed only where a matmul, a collective or the application reads the result.
+/// Throws ProgramError for fewer than 2 dimensions, or where `permutation` does not name each once.
+[[nodiscard]] COCONET_API Value transpose(const Value& value, const std::vector<int>& permutation);
+
 /// The element of `value` [`Program::buffers(dim)`] for a buffer, once for each element of `dim`
 /// that the buffer has, as numpy.repeat(value, lengths). Pointwise ops do it themselves where they
 /// combine a tensor of the buffers with one of the elements. Throws ProgramError for a tensor of

@@ -39,6 +39,9 @@ struct mesh_axis {  ///< its index; JSON has its name
 struct dimensions {  ///< of the operand's; all where JSON has none
   using type = std::vector<int>;
 };
+struct permutation {  ///< of the operand's dimensions
+  using type = std::vector<int>;
+};
 struct extent {
   using type = Dim;
 };

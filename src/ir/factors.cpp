@@ -23,6 +23,14 @@ Factors factors_reduction(const Graph& graph, const Node& node) {
   return factors;
 }
 
+Factors factors_transpose(const Node& node) {
+  const std::vector<int>& permutation = node.attributes.permutation;
+  Factors factors(permutation.size());
+  for (std::size_t d = 0; d < permutation.size(); ++d)
+    factors[static_cast<std::size_t>(permutation[d])] = {Kind::passes, static_cast<int>(d)};
+  return factors;
+}
+
 /// [.., M, K] and [.., K, N]: M and N pass, K is contracted, and what is before them broadcasts.
 Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) {
   Factors factors = aligned(graph.at(node.operands[index]).shape, node.shape);
@@ -36,6 +44,7 @@ Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) 
 
 Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
   if (node.op == Op::reduction) return factors_reduction(graph, node);
+  if (node.op == Op::transpose) return factors_transpose(node);
   if (node.op == Op::matmul) return factors_matmul(graph, node, index);
   return aligned(graph.at(node.operands.at(index)).shape, node.shape);
 }

@@ -166,6 +166,11 @@ Value slice(const Value& value, int dim, std::string_view axis) {
   return along_axis(ir::Op::slice, value, axis, {.dim = dim});
 }
 
+Value transpose(const Value& value, const std::vector<int>& permutation) {
+  return append_value(graph_of(value, "transpose"), ir::Op::transpose, {value},
+                      {.permutation = permutation});
+}
+
 Value repeat(const Value& value, const Dim& dim) {
   return append_value(graph_of(value, "repeat"), ir::Op::repeat, {value}, {.extent = dim});
 }

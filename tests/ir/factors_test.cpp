@@ -14,17 +14,22 @@ using namespace coconet;
 
 namespace {
 
-/// "passes 0, contracted": the factors of operand `index` of `value`.
-std::string factors(const Value& value, std::size_t index) {
-  const ir::Graph& graph = *ir::graph_of(value);
+/// "passes 0, contracted"
+std::string text_of(const ir::Factors& factors) {
   std::string text;
-  for (const auto& [kind, of_result] : ir::factors_of(graph, graph.at(ir::id_of(value)), index)) {
+  for (const auto& [kind, of_result] : factors) {
     constexpr std::string_view names[] = {"passes", "repeats", "contracted", "indexed"};
     if (!text.empty()) text += ", ";
     text += names[static_cast<std::size_t>(kind)];
     if (of_result >= 0) text += fmt::format(" {}", of_result);
   }
   return text;
+}
+
+/// The factors of operand `index` of `value`.
+std::string factors(const Value& value, std::size_t index) {
+  const ir::Graph& graph = *ir::graph_of(value);
+  return text_of(ir::factors_of(graph, graph.at(ir::id_of(value)), index));
 }
 
 struct Tensors {
@@ -47,6 +52,21 @@ TEST_CASE("operands of elementwise ops are aligned at the right, and extents of 
   CHECK(factors(f.tensor("one", {1, f.n}) - f.tensor("other", {1, f.n}), 0) ==
         "passes 0, passes 1");
   CHECK(factors(repeat(f.tensor("lr", {f.program.buffers(f.n)}), f.n), 0) == "indexed 0");
+}
+
+TEST_CASE("a transpose passes each dimension on to its place, and kernels read through it") {
+  Tensors f;
+  const Value x = f.tensor("x", {f.m, f.n, f.k});
+  const Value turned = transpose(x, {2, 0, -2});
+  CHECK(turned.shape() == Shape{f.k, f.m, f.n});
+  CHECK(factors(turned, 0) == "passes 1, passes 2, passes 0");
+  const ir::Graph& graph = *ir::graph_of(turned);
+  const auto through = [&](const Value& view, const Shape& domain) {
+    return text_of(ir::factors_through(graph, graph.at(ir::id_of(view)), domain));
+  };
+  CHECK(through(turned, {2, f.k, f.m, f.n}) == "passes 2, passes 3, passes 1");
+  const Value column = transpose(f.tensor("row", {1, f.n}), {1, 0});
+  CHECK(through(column, {f.n, f.m}) == "repeats 1, passes 0");
 }
 
 TEST_CASE("reductions contract, and keep what they are told to keep") {

@@ -410,3 +410,26 @@ TEST_CASE("a constant that an integer dtype does not hold is refused") {
   CHECK_THROWS_WITH(bytes > -1, Contains("does not fit u8"));
   CHECK_THROWS_WITH(words * 1e10, Contains("does not fit i32"));
 }
+
+TEST_CASE("a transpose names each dimension once, and slices stay where they are") {
+  Flat f;
+  const Value x = f.p.input("x", f32, {f.n, 3, 5}, sliced(0));
+  CHECK(type_of(transpose(x, {2, 0, 1}).named("y")) == "y: f32[5, n, 3] sliced(1)");
+  CHECK(f.p.str().find("transpose(x, {2, 0, 1})") != std::string::npos);
+  CHECK(type_of(transpose(x, {-1, -2, -3}).named("z")) == "z: f32[5, 3, n] sliced(2)");
+  CHECK_THAT(refusal([&] {
+               (void)transpose(x, {0, 2});
+             }),
+             EndsWith("(transpose): has the permutation {0, 2}, but 'x' is f32[n, 3, 5] sliced(0): "
+                      "it names each of its dimensions once, from 0 to 2"));
+  CHECK_THAT(refusal([&] {
+               (void)transpose(x, {0, 1, -2});
+             }),
+             Contains("has the permutation {0, 1, -2}"));
+  CHECK_THAT(refusal([&] { (void)transpose(x, {0, 1, 3}); }), Contains("{0, 1, 3}"));
+  CHECK_THAT(refusal([&] { (void)transpose(f.w, {0}); }),
+             EndsWith("(transpose): 'w' is f32[n] replicated; it takes a tensor of 2 dimensions or "
+                      "more"));
+  CHECK_THAT(refusal([&] { (void)transpose(f.lr, {}); }),
+             EndsWith("'lr' is a number; it takes a tensor of 2 dimensions or more"));
+}

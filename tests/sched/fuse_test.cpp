@@ -159,6 +159,17 @@ TEST_CASE("computation and sends take any knobs, and have no use for a multicast
   CHECK(reason(p, Schedule().fuse("k", "send", {"y"}, Knobs{"multimem", "ll"})) == "(accepted)");
 }
 
+TEST_CASE("a kernel takes views of what is in memory, not of what it computes") {
+  Program p("views", two_ranks());
+  const Value x = p.input("x", f32, {4, 4}, replicated);
+  const Value twice = (x * 2).named("twice");
+  p.output("y", (transpose(twice, {1, 0}).named("turned") + x).named("y"));
+  CHECK(members(after(p, kernel({"y"})), "k") == Names{"turned", "y"});
+  CHECK(reason(p, kernel({"twice", "y"})) ==
+        "'turned' (transpose) is a view of 'twice' (multiply), of which the kernel has one element "
+        "at a time; a kernel takes views of what is in memory; leave out 'twice' (multiply)");
+}
+
 TEST_CASE("operands are no work for a kernel") {
   const Momentum step;
   CHECK(reason(step.p, kernel({"m"})) ==

@@ -382,6 +382,50 @@ TEST_CASE("what widens 16-bit floats for several kernels is stored by none of th
                               Contains("reads    wide\n    computes multiply_5, cast_6\n"));
 }
 
+TEST_CASE("kernels read a view where its operand is in memory, and libraries a copy of it") {
+  Program p("views", two_ranks());
+  const Value x = p.input("x", f32, {3, 4}, replicated);
+  const Value turned = transpose(x * 2, {1, 0}).named("turned");
+  p.output("a", (turned + 1).named("a"));
+  p.output("b", sum(turned, {0}).named("b"));
+  p.output("c", matmul(x, transpose(x, {1, 0}).named("copied")).named("c"));
+  CHECK(steps_of(p) ==
+        "  1. kernel multiply_2 (computation) over [3, 4] replicated\n"
+        "    reads    x\n"
+        "    computes multiply_2\n"
+        "    writes   multiply_2\n"
+        "  2. kernel a (computation) over [4, 3] replicated\n"
+        "    reads    multiply_2 as turned\n"
+        "    computes a\n"
+        "    writes   a\n"
+        "  3. kernel b (reduction) over [4, 3] replicated\n"
+        "    reads    multiply_2 as turned_2\n"
+        "    computes b\n"
+        "    writes   b\n"
+        "  4. kernel copied (computation) over [4, 3] replicated\n"
+        "    reads    x as copied\n"
+        "    writes   copied\n"
+        "  5. matmul of [3, 3] replicated\n"
+        "    reads    x, copied\n"
+        "    writes   c\n");
+}
+
+TEST_CASE("a kernel that overwrites a state takes views of a copy") {
+  Program p("square", two_ranks());
+  const Value w = p.state("w", f32, {4, 4}, replicated);
+  const Value symmetric = (0.5 * (w + transpose(w, {1, 0}).named("turned"))).named("symmetric");
+  update(w, symmetric);
+  CHECK(steps_of(p) ==
+        "  1. kernel w_old (computation) over [4, 4] replicated\n"
+        "    reads    w\n"
+        "    computes w.old\n"
+        "    writes   w.old\n"
+        "  2. kernel w_new (computation) over [4, 4] replicated\n"
+        "    reads    w, w.old as turned\n"
+        "    computes add_2, symmetric\n"
+        "    writes   w\n");
+}
+
 TEST_CASE("between passes a kernel keeps the 16 bits that it widens, scales and limits") {
   for (const DType dtype : {f16, f32}) {
     const Program p =

@@ -181,6 +181,24 @@ TEST_CASE("what arrives is read element by element") {
       "memory like that, or is what the kernel reduces");
 }
 
+TEST_CASE("what arrives is read where it lies, through no view") {
+  Program p("turns", two_ranks());
+  const Dim n = p.dim("n");
+  const Value product =
+      matmul(p.input("a", f32, {n, n}, replicated), p.input("b", f32, {n, n}, replicated))
+          .named("product");
+  const Value x = p.input("x", f32, {n, n}, sliced(0));
+  p.output(
+      "y",
+      all_gather((x + transpose(product, {1, 0}).named("turned")).named("sum")).named("whole"));
+  CHECK(reason(p, Schedule()
+                      .fuse("gathers", "all_gather", {"sum", "whole"})
+                      .overlap({"product", "gathers"})) ==
+        "kernel 'gathers' cannot be overlapped: 'turned' (transpose) is a view of 'product' "
+        "(matmul), "
+        "which the kernel reads in another order than its tiles are made");
+}
+
 TEST_CASE("at most one of the kernels that run at once meets at barriers") {
   Program p("norms", two_ranks());
   const Dim n = p.dim("n");

@@ -32,6 +32,8 @@ std::vector<Edit> edits(const Mesh& mesh) {
     all.push_back([=](ir::Node& node) { node.attributes.offset = offset; });
   for (const std::vector<int>& dims : {std::vector{0}, {1}, {0, 1}})
     all.push_back([=](ir::Node& node) { node.attributes.dims = dims; });
+  for (const std::vector<int>& permutation : {std::vector{0, 1}, {1, 0}})
+    all.push_back([=](ir::Node& node) { node.attributes.permutation = permutation; });
   const int last = mesh.axes().front().size - 1;
   all.insert(all.end(), {
                             [](ir::Node& node) { node.attributes.dim = 1; },

@@ -90,6 +90,55 @@ TEST_CASE("tensors of several widths go through one kernel") {
   }
 }
 
+TEST_CASE("transposed tensors equal the reference for every layout and width") {
+  for (const DType dtype : {f64, f32, bf16, u8}) {
+    for (const Placement placement : {replicated, local, sliced(0), sliced(1), sliced(2)}) {
+      INFO(to_string(dtype) << " " << placement.dim);
+      Program program("transposed", Mesh({{"world", 3}}));
+      const Dim B = program.dim("B"), H = program.dim("H"), C = program.dim("C");
+      const Value x = program.input("x", dtype, {B, C, H}, placement);
+      const Value row = program.input("row", dtype, {1, B}, replicated);
+      const Value w = program.state("w", dtype, {H, H}, replicated);
+      const Value inner = transpose(x, {1, 0, 2}).named("inner");
+      const Value outer = transpose(x, {2, 1, 0}).named("outer");
+      program.output("rows", (inner + transpose(row, {1, 0})).named("rows"));
+      program.output("columns", (outer * row).named("columns"));
+      program.output("alone", transpose(x, {1, 2, 0}).named("alone"));
+      program.output("largest", max(outer, {1, 2}).named("largest"));
+      program.output("least", min(transpose(x, {2, 0, 1}), {0}).named("least"));
+      program.output("all", max(inner).named("all"));
+      program.output("both",
+                     (abs(x) + transpose(transpose(x, {2, 0, 1}) + 1, {1, 2, 0})).named("both"));
+      update(w, maximum(w, transpose(w, {1, 0})) + 1);
+      require_conforms(program, Schedule("none"), 3, layout_sizes, 2);
+    }
+  }
+}
+
+TEST_CASE("fused collectives read transposed operands") {
+  for (const char* const protocol : {"simple", "ll"}) {
+    for (const int dim : {0, 1}) {
+      Program program("transposed", Mesh({{"world", 2}}));
+      const Dim B = program.dim("B"), H = program.dim("H");
+      const Value g = program.input("g", f32, {B, H}, local);
+      const Value mask = program.input("mask", f32, {H, B}, replicated);
+      const Value w = program.state("w", f32, {B, H}, replicated);
+      const Value total = reduce_scatter(g, sum, dim).named("total");
+      const Value part = (total * transpose(mask, {1, 0})).named("part");
+      update(w, all_gather(part).named("whole"));
+      program.output("norm", sum(square(part)).named("norm"));
+      Knobs knobs;
+      knobs.protocol = protocol;
+      const Schedule schedule =
+          Schedule("fused").fuse("k", "all_reduce", {"total", "part", "whole", "w.new"}, knobs);
+      INFO(protocol << ", dimension " << dim);
+      require_conforms(
+          program, schedule, 2,
+          {Sizes{{"B", 1}, {"H", 1}}, Sizes{{"B", 5}, {"H", 70}}, Sizes{{"B", 64}, {"H", 2}}});
+    }
+  }
+}
+
 TEST_CASE("slices, what is computed from them and their reductions equal the reference") {
   for (const int ranks : {1, 2, 3}) {
     for (const int dim : {0, 1}) {

@@ -280,6 +280,10 @@ class Author {
     attributes.dim = static_cast<int>(genes_.below(2));
     for (std::size_t dim = 0; dim < rank; ++dim) {
       if (genes_.one_in(2)) attributes.dims.push_back(static_cast<int>(dim));
+      const std::size_t place = genes_.below(dim + 1);
+      attributes.permutation.insert(
+          attributes.permutation.begin() + static_cast<std::ptrdiff_t>(place),
+          static_cast<int>(dim));
     }
     attributes.keep_dims = genes_.one_in(2);
     attributes.transpose_a = genes_.one_in(2);

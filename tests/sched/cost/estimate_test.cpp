@@ -79,6 +79,16 @@ TEST_CASE("a matmul takes two operations a term, and a bias is read once") {
   CHECK(work.steps.back().bytes == Approx(4 * (3 * elements + 768)));  // sum, r, out and b
 }
 
+TEST_CASE("a view reads of its operand what the kernel's part takes, without memory of its own") {
+  Program p("views", Mesh({{"world", 2}}));
+  const Value x = p.input("x", f32, {100, 60}, replicated);
+  const Value y = p.input("y", f32, {60, 100}, sliced(0));
+  p.output("z", (y + transpose(x, {1, 0})).named("z"));
+  const sched::PlanWork work = sched::work_of(sched::lower(*ir::graph_of(p)), {});
+  REQUIRE(work.steps.size() == 1);
+  CHECK(work.steps[0].bytes == 3 * 4.0 * 30 * 100);
+}
+
 TEST_CASE("ranks that share memory read and write what they exchange") {
   const sched::Cluster cluster = round_cluster(2);
   const sched::Estimate fused = estimate(plan_of(adam(2), "fused"), sizes, cluster);

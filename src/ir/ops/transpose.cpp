@@ -1,0 +1,33 @@
+// The typing rule of transpose: a tensor with its dimensions in another order.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/ops/infer.h"
+
+namespace coconet::ir {
+
+void infer_transpose(const Graph& graph, Node& node) {
+  const Node& from = operand(graph, node, 0);
+  const auto rank = static_cast<int>(from.shape.size());
+  if (from.weak || rank < 2)
+    fail(graph, node, operand_text(graph, from) + "; it takes a tensor of 2 dimensions or more");
+  std::vector<int> dims = node.attributes.permutation, all(from.shape.size());
+  for (int& dim : dims) dim = dim < 0 ? dim + rank : dim;
+  std::iota(all.begin(), all.end(), 0);
+  if (!std::ranges::is_permutation(dims, all)) {
+    fail(graph, node,
+         fmt::format("has the permutation {{{}}}, but {}: it names each of its dimensions once, "
+                     "from 0 to {}",
+                     fmt::join(node.attributes.permutation, ", "), operand_text(graph, from),
+                     rank - 1));
+  }
+  take_type(node, from);
+  for (std::size_t d = 0; d < dims.size(); ++d) node.shape[d] = from.shape[dims[d]];
+  node.attributes.permutation = std::move(dims);
+  combine_layouts(graph, node);
+}
+
+}  // namespace coconet::ir
