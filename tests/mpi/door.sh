@@ -9,7 +9,7 @@ here=$(dirname "${BASH_SOURCE[0]}")
 source "$here/launch/lose_rank.sh" "$1"
 
 # What MPI answers by itself.
-local_calls='MPI_(Comm_(rank|size|get_attr|set_attr|set_errhandler|create_keyval|test_inter)|Error_string|Finalized|Initialized|Get_library_version|Is_thread_main|Op_create|Query_thread)'
+local_calls='MPI_(Comm_(compare|rank|size|get_attr|set_attr|set_errhandler|create_keyval|test_inter)|Error_string|Finalized|Initialized|Get_library_version|Is_thread_main|Op_create|Query_thread)'
 # Those two have a guard of their own.
 guarded='MPI_(Init_thread|Finalize)'
 # The calls of MPI that are neither local nor what a call through the door, which says its name, begins with.

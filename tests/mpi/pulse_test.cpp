@@ -9,7 +9,9 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -67,6 +69,20 @@ TEST_CASE("a process learns by and by that others answer, before it needs to kno
   (void)answering.answer();
   (void)asking.answer();
   CHECK(asking.has_answered(1));
+}
+
+TEST_CASE("a process that ends says why to those of other nodes") {
+  jit::Pulse ending, told;
+  ending.add(1, told.address());
+  jit::RankStatus status{};
+  status.state = 1;
+  std::strcpy(status.reason, "rank 0 was inside MPI_Test");
+  ending.tell({.rank = 0, .status = status});
+  const std::vector<jit::Pulse::End> ends = told.answer();
+  REQUIRE_FALSE(ends.empty());  // one for each address of the node
+  CHECK(ends.front().rank == 0);
+  CHECK(ends.front().status.reason == std::string("rank 0 was inside MPI_Test"));
+  CHECK(told.answer().empty());
 }
 
 TEST_CASE("a stranger's datagrams do not answer for a process, and do not hold up who asks") {

@@ -12,6 +12,7 @@
 #include "coconet/error.h"
 #include "jit/comm/barrier/wait_until.h"
 #include "jit/mpi/door.h"
+#include "jit/mpi/launched.h"
 #include "jit/mpi/nodes.h"
 
 namespace coconet::jit {
@@ -37,6 +38,10 @@ Assembly::Assembly(MPI_Comm communicator, std::chrono::milliseconds timeout)
   MPI_Comm_size(communicator_, &ranks_);
   membership_ = make_private_membership(rank_, ranks_, timeout_);
   membership_->watch({}, {}, nullptr);  // over this rank, inside calls of MPI
+  int compared = MPI_UNEQUAL;
+  MPI_Comm_compare(communicator_, MPI_COMM_WORLD, &compared);
+  if (compared == MPI_IDENT || compared == MPI_CONGRUENT) launched_ = launched_ranks(timeout_);
+  if (launched_.answer) membership_->listen(launched_);
 }
 
 void Assembly::meet() {
@@ -138,6 +143,9 @@ std::string Assembly::why_missing(int rank, int first) const {
 void Assembly::give_up(int first) {
   const std::vector<int> missing = find_missing();
   const int who_named_me = find_message(gave_up);
+  // Where one is lost inside MPI, others may be stuck there, and end, too.
+  const std::string stuck =
+      missing.size() > 1 && launched_.find_stuck ? launched_.find_stuck() : std::string();
   std::string message;
   if (who_named_me >= 0) {
     message = fmt::format(
@@ -150,6 +158,11 @@ void Assembly::give_up(int first) {
         "rank {} waited in World::mpi until the time was over that COCONET_TIMEOUT_S sets, {:g} s, "
         "on rank {}, and now all ranks are there: one came too late, or the network is stuck",
         rank_, std::chrono::duration<double>(timeout_).count(), first < 0 ? rank_ : first);
+  } else if (!stuck.empty()) {
+    for (const int other : missing) send(other, gave_up);
+    message = fmt::format(
+        "rank {} waited in World::mpi until {}; {}", rank_,
+        first < 0 ? "COCONET_TIMEOUT_S had passed" : fmt::format("rank {} gave up", first), stuck);
   } else {
     std::map<std::string, std::vector<int>> by_reason;
     for (const int other : missing) {

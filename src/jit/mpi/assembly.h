@@ -56,6 +56,7 @@ class Assembly {
   std::chrono::milliseconds timeout_;
   int rank_ = 0, ranks_ = 1;
   std::shared_ptr<Membership> membership_;
+  FarRanks launched_;  ///< of MPI_COMM_WORLD, until the ranks know each other
 };
 
 }  // namespace coconet::jit

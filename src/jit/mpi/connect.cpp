@@ -129,25 +129,30 @@ void remember(const std::shared_ptr<Membership>& membership) {
 /// without a word: on the thread of its watch.
 FarRanks far_ranks(const std::shared_ptr<Pulse>& pulse, Membership* membership,
                    const Indexed<int>& here) {
-  constexpr int times = 5;  // as datagrams get lost
+  static constexpr int times = 5;  // as datagrams get lost
+  const auto all = static_cast<std::uint64_t>(membership->size());
   const auto answer = [=, told = std::map<int, int>{}]() mutable {
-    for (const int rank : pulse->answer()) {
-      if (rank >= 0 && rank < membership->size() && std::ranges::find(here, rank) == here.end())
-        membership->lose(rank);
+    for (const Pulse::End& end : pulse->answer()) {
+      const int rank = end.rank < all ? static_cast<int>(end.rank) : -1;
+      if (rank >= 0 && std::ranges::find(here, rank) == here.end())
+        membership->take_end(rank, end.status);
     }
     for (int place = 0; place < here.count(); ++place) {
       const int rank = here[place];
       if (!membership->is_lost(rank) || membership->has_left(rank)) continue;
       if (membership->has_said_why(rank)) continue;
-      if (told[rank]++ < times) pulse->tell_end(rank);
+      if (told[rank]++ < times) pulse->tell({static_cast<std::uint64_t>(rank), {}});
     }
   };
-  return {.answer = answer,
-          .find_silent =
-              [pulse, within = time_to_answer(membership->waiting().timeout)] {
-                return pulse->silent(within);
-              },
-          .has_answered = [pulse](int rank) { return pulse->has_answered(rank); }};
+  return {
+      .answer = answer,
+      .find_silent = [pulse, within = time_to_answer(
+                                 membership->waiting().timeout)] { return pulse->silent(within); },
+      .has_answered = [pulse](int rank) { return pulse->has_answered(rank); },
+      .tell_end =
+          [pulse, own = static_cast<std::uint64_t>(membership->rank())](const RankStatus& status) {
+            for (int time = 0; time < times; ++time) pulse->tell({own, status});
+          }};
 }
 
 /// What the ranks of an assembly know of each other once they share memory.

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,7 +54,7 @@ double lived_s(pid_t process) {
   return start_s > 0 ? now_s() - start_s : 0;
 }
 
-/// What one thread sees of this process's siblings from time to time.
+/// What is seen of this process's siblings from time to time.
 class Siblings {
  public:
   /// `variable` holds their ranks, and `is_whole` says that all `size` ranks of the job are on this
@@ -63,6 +64,7 @@ class Siblings {
       : variable_(variable), rank_(rank), size_(size), is_whole_(is_whole), timeout_(timeout) {}
 
   void look() {
+    const std::lock_guard lock(mutex_);
     std::error_code error;
     const std::string threads = fmt::format("/proc/{}/task", getppid());
     const std::filesystem::directory_iterator end;
@@ -84,7 +86,8 @@ class Siblings {
   }
 
   /// Who keeps the others, for people.
-  [[nodiscard]] std::string find_stuck() const {
+  [[nodiscard]] std::string find_stuck() {
+    const std::lock_guard lock(mutex_);
     std::vector<int> stopped, unseen;
     std::set<int> seen{rank_};
     for (const auto& [process, sibling] : processes_) {
@@ -110,6 +113,7 @@ class Siblings {
   }
 
  private:
+  std::mutex mutex_;
   const char* variable_;
   int rank_, size_;
   bool is_whole_;
@@ -125,14 +129,21 @@ class Siblings {
 
 }  // namespace
 
-std::shared_ptr<Membership> watch_launched(std::chrono::milliseconds timeout) {
+FarRanks launched_ranks(std::chrono::milliseconds timeout) {
   const Launched told = told_by_launcher();
-  if (told.ranks == 0) return make_private_membership(0, 1, timeout);
-  auto made = make_private_membership(told.rank, told.ranks, timeout);
+  if (told.ranks == 0) return {};
   const auto siblings = std::make_shared<Siblings>(told.rank_variable, told.rank, told.ranks,
                                                    told.ranks_of_node == told.ranks, timeout);
-  made->listen({.answer = [siblings] { siblings->look(); },
-                .find_stuck = [siblings] { return siblings->find_stuck(); }});
+  return {.answer = [siblings] { siblings->look(); },
+          .find_stuck = [siblings] { return siblings->find_stuck(); }};
+}
+
+std::shared_ptr<Membership> watch_launched(std::chrono::milliseconds timeout) {
+  FarRanks launched = launched_ranks(timeout);
+  if (!launched.answer) return make_private_membership(0, 1, timeout);
+  const Launched told = told_by_launcher();
+  auto made = make_private_membership(told.rank, told.ranks, timeout);
+  made->listen(std::move(launched));
   return made;
 }
 

@@ -98,7 +98,7 @@ std::vector<std::uint64_t> Pulse::take() {
                                    reinterpret_cast<sockaddr*>(&from), &length);
     if (bytes < 0) break;
     if (bytes == sizeof got && got.magic == notice_of_end && got.token == token_)
-      ended_.push_back(static_cast<int>(got.rank));
+      ended_.push_back(got.end);
     if (bytes != sizeof(Datagram)) continue;
     if (got.magic == reply) answered.push_back(got.token);
     if (got.magic != question || got.token != token_) continue;
@@ -111,7 +111,7 @@ std::vector<std::uint64_t> Pulse::take() {
   return answered;
 }
 
-std::vector<int> Pulse::answer() {
+std::vector<Pulse::End> Pulse::answer() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !socket_.is_open()) return {};
   (void)take();
@@ -127,10 +127,10 @@ std::vector<int> Pulse::answer() {
   return std::exchange(ended_, {});
 }
 
-void Pulse::tell_end(int rank) {
+void Pulse::tell(const End& end) {
   if (!socket_.is_open()) return;
   for (const auto& [to, peer] : peers_) {
-    const EndNotice notice{notice_of_end, peer.token, static_cast<std::uint64_t>(rank)};
+    const EndNotice notice{notice_of_end, peer.token, end};
     for (const sockaddr_in& place : peer.places) {
       (void)sendto(socket_.number(), &notice, sizeof notice, 0,
                    reinterpret_cast<const sockaddr*>(&place), sizeof place);

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/comm/barrier/membership.h"
 #include "jit/config/open_file.h"
 
 namespace coconet::jit {
@@ -27,13 +28,16 @@ class Pulse {
   /// `rank` is asked at `address`; one that is empty cannot be.
   void add(int rank, std::string_view address);
 
+  /// What is told of a rank whose process has ended, or will in a moment.
+  struct End {
+    std::uint64_t rank;
+    RankStatus status;  ///< what it has said of itself, if it has said why
+  };
   /// Answers those who have asked; `silent`, on another thread, does that, too. Asks those who have
-  /// not answered yet, the first times. Returns the ranks of which others have told that their
-  /// processes have ended.
-  std::vector<int> answer();
-  /// Tells all other nodes' that the process of `rank`, of this node, has ended. A datagram may be
-  /// lost.
-  void tell_end(int rank);
+  /// not answered yet, the first times. Returns what others have told.
+  std::vector<End> answer();
+  /// Tells all other nodes'. A datagram may be lost.
+  void tell(const End& end);
   /// The ranks that do not answer in that time, because their processes are stopped or have ended,
   /// or no datagram gets through. Answers others meanwhile.
   [[nodiscard]] std::vector<int> silent(std::chrono::milliseconds within);
@@ -45,9 +49,10 @@ class Pulse {
   struct Datagram {
     std::uint64_t magic, token;
   };
-  /// That the process of `rank` has ended, for the process with that token.
+  /// For the process with that token.
   struct EndNotice {
-    std::uint64_t magic, token, rank;
+    std::uint64_t magic, token;
+    End end;
   };
   struct Peer {
     std::uint64_t token;
@@ -64,7 +69,7 @@ class Pulse {
   std::uint64_t token_;
   std::uint16_t port_ = 0;
   std::map<int, Peer> peers_;
-  std::vector<int> ended_;  ///< as told, until `answer` returns them
+  std::vector<End> ended_;  ///< as told, until `answer` returns them
 };
 
 }  // namespace coconet::jit

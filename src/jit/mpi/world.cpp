@@ -90,7 +90,7 @@ void finalize(int status) {
   const auto worlds = living_memberships();
   if (std::ranges::any_of(worlds, [](const auto& one) { return one->is_over(); })) {
     std::thread([status] {
-      std::this_thread::sleep_for(std::chrono::seconds(5));
+      std::this_thread::sleep_for(std::chrono::seconds(10));
       end_process(status != 0 ? status : EXIT_FAILURE);
     }).detach();
   }

@@ -172,6 +172,37 @@ TEST_CASE("a rank of another node that gave up waiting and left is named", "[com
                     "rank 1 waited in barrier for rank 0 and gave up");
 }
 
+TEST_CASE("a rank of another node that ended stuck in MPI is quoted, not taken for the lost one",
+          "[comm]") {
+  Stage stage(3), elsewhere(3);
+  const std::string why = "rank 1 was inside MPI_Test; stopped by a signal or a debugger: rank 2";
+  const auto ending = elsewhere.membership(1, 1s);
+  ending->await(1, "inside MPI_Test");
+  ending->fail(why);
+  const auto near = std::make_shared<jit::Membership>(
+      0, stage.status_of, std::vector<std::uint64_t*>{stage.table_of[0], nullptr, nullptr},
+      jit::Waiting{50ms, false, {}});
+  near->listen({.answer = [] {},
+                .find_silent =
+                    [] {
+                      return std::vector<int>{1, 2};
+                    },
+                .has_answered = [](int) { return true; }});
+  CHECK_FALSE(near->is_over());
+  near->take_end(1, elsewhere.statuses[1]);
+  CHECK(near->is_over());
+  CHECK_THROWS_WITH(near->require_nobody_failed(), "rank 1 failed: " + why);
+  const auto waits_for = [&](std::vector<int> awaited) {
+    return refusal<CommError>([&] { near->give_up({"in barrier", std::move(awaited)}); });
+  };
+  CHECK(waits_for({1, 2}) ==
+        "rank 0 waited in barrier for rank 2, which gives no sign of life: on its node its process "
+        "is stopped or has ended, or no datagram gets there");
+  stage.statuses[0] = {};
+  CHECK(waits_for({1}) ==
+        "rank 0 waited in barrier for rank 1, which waited inside MPI_Test (" + why + ")");
+}
+
 TEST_CASE("a rank that ends alone on its node is missed also where its work has minutes more",
           "[comm]") {
   Stage stage(2);

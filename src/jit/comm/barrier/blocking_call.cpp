@@ -69,7 +69,8 @@ void Membership::look_at_blocking() {
     return;
   const std::string message = fmt::format("rank {} was inside {} when {}", rank_, call, why);
   await(root >= 0 ? root : rank_, fmt::format("inside {}", call));
-  (void)mark_failed(message);  // and tells nobody else: MPI is not for this thread
+  const bool has_failed =
+      mark_failed(message);  // and tells nobody else: MPI is not for this thread
   end_process(
       EXIT_FAILURE,
       fmt::format("coconet-jit: {}. Nothing else ends that call: this process ends.\n", message),
@@ -77,6 +78,7 @@ void Membership::look_at_blocking() {
         // Other nodes that ask at about the same time must not take this process for the lost one.
         const auto until =
             Clock::now() + (is_over_time ? time_to_answer(waiting_.timeout) : asked_within);
+        if (has_failed && far_.tell_end) far_.tell_end(*statuses_[rank_]);
         while (far_.find_silent && Clock::now() < until) {
           far_.answer();
           std::this_thread::sleep_for(20ms);

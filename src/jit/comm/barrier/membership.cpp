@@ -130,6 +130,21 @@ void Membership::lose(int rank) noexcept {
   if (is_first || expected == gone) spread(notice_of_failure);
 }
 
+void Membership::take_end(int rank, const RankStatus& last) noexcept {
+  if (last.state != failed) {
+    lose(rank);
+    return;
+  }
+  RankStatus& status = *statuses_[rank];
+  if (state_of(status) != present || awaits_another(rank)) return;
+  copy_text({last.place, strnlen(last.place, sizeof last.place)}, status.place);
+  copy_text({last.reason, strnlen(last.reason, sizeof last.reason)}, status.reason);
+  if (last.awaits <= static_cast<std::uint32_t>(size()))
+    shared(status.awaits).store(last.awaits, std::memory_order_release);
+  shared(status.state).store(failed, std::memory_order_release);
+  spread(notice_of_failure);
+}
+
 void Membership::require_present() const {
   if (size() > 1 && !process_.is_this()) {
     throw CommError(fmt::format(
@@ -271,7 +286,11 @@ Membership::Verdict Membership::verdict_on(int rank, const std::string& why_late
     }
     const int next = static_cast<int>(awaits) - 1;
     text += fmt::format("which waited {}", status.place);
-    if (next == at) return {Explains::lateness, false, text};
+    if (next == at) {
+      // It did not know for whom, and has said what it knew.
+      if (state == failed) text += fmt::format(" ({})", status.reason);
+      return {Explains::lateness, false, text};
+    }
     text += fmt::format(" for rank {}", next);
     if (std::ranges::find(chain, next) != chain.end()) {
       return {Explains::nothing, false,

@@ -73,6 +73,8 @@ struct FarRanks {
   std::function<bool(int)> has_answered = {};          ///< whether that rank ever did
   /// Instead, where nothing else is known of others: "stopped by a debugger: rank 1", or nothing.
   std::function<std::string()> find_stuck = {};
+  /// Says that this rank's process will end, having this status, also where MPI does not work.
+  std::function<void(const RankStatus&)> tell_end = {};
 };
 
 /// How ranks of other nodes hear of this rank's, by messages.
@@ -105,6 +107,9 @@ class COCONET_API Membership {
   void await(int rank, std::string_view place) noexcept;
   /// The process of `rank` has ended: tells all on this node, unless it had left. From any thread.
   void lose(int rank) noexcept;
+  /// The same of a rank of another node, with what it has said before: nothing in `last` where it
+  /// has not. From any thread.
+  void take_end(int rank, const RankStatus& last) noexcept;
 
   /// Notices from here on when a process of `ranks` ends, which have `names` by `name_of_process`.
   /// `memory` is where the statuses and tables are.
