@@ -272,8 +272,9 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// `value` with its dimensions in another order: dimension d of the result is dimension
 /// `permutation[d]` of `value`, counted from 0, or from -1 backwards; as numpy.transpose(value,
 /// permutation). Slices stay where they are: a tensor sliced along dimension `permutation[d]`
-/// comes out sliced along d. Kernels read it where `value` is in memory, so that one that does
-/// nothing else is needed only where a matmul, a collective or the application reads the result.
+/// comes out sliced along d. A kernel that alone reads the result reads `value`, in memory; for
+/// several, a matmul, a collective, another transpose or the application there is a kernel that
+/// copies.
 /// Throws ProgramError for fewer than 2 dimensions, or where `permutation` does not name each once.
 [[nodiscard]] COCONET_API Value transpose(const Value& value, const std::vector<int>& permutation);
 

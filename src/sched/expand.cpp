@@ -90,22 +90,15 @@ int dimension_to_slice(const Graph& graph, ValueId id) {
   return -1;
 }
 
-/// Has each kernel that reads a value of one kind compute it: casts that widen 16-bit floats, or
-/// views.
-class ComputedByReaders {
+/// Computes a cast that widens 16-bit floats once for each kernel that reads it.
+class SharedWidening {
  public:
-  enum class Of : std::uint8_t { widening, views };
-  ComputedByReaders(const Graph& graph, Of of)
+  explicit SharedWidening(const Graph& graph)
       : graph_(graph), users_(graph.users()), rewriter_(graph) {
-    for (ValueId id = 0; id < graph.size(); ++id) {
-      const bool is_meant =
-          of == Of::widening ? is_widening(id) : ir::is_view(graph.at(id).op) && is_read_inside(id);
-      is_shared_.push_back(is_meant && is_shared(id));
-    }
+    for (ValueId id = 0; id < graph.size(); ++id) is_shared_.push_back(is_shared_widening(id));
   }
 
   Graph run() {
-    if (std::ranges::none_of(is_shared_, [](bool shared) { return shared; })) return graph_;
     for (ValueId id = 0; id < graph_.size(); ++id) {
       Node node = graph_.at(id);
       for (ValueId& operand : node.operands)
@@ -122,40 +115,28 @@ class ComputedByReaders {
     return graph_.fusion_index(id) >= 0 ? graph_.size() + graph_.fusion_index(id) : id;
   }
 
-  [[nodiscard]] bool is_widening(ValueId id) const {
+  /// Whether `id` is such a cast, of which no one else needs the result in memory.
+  [[nodiscard]] bool is_shared_widening(ValueId id) const {
     const Node& node = graph_.at(id);
-    return node.op == Op::cast && !node.weak && is_float(node.dtype) && !is_16_bit(node.dtype) &&
-           is_16_bit(graph_.at(node.operands.front()).dtype);
-  }
-
-  /// Whether kernels alone read `id`. Who has it in memory reads it there, element by element.
-  [[nodiscard]] bool is_read_inside(ValueId id) const {
-    return std::ranges::all_of(users_[id], [&](ValueId user) { return takes_operands(user); });
-  }
-
-  /// Whether several kernels read `id`, of which no one else needs the result in memory.
-  [[nodiscard]] bool is_shared(ValueId id) const {
+    if (node.op != Op::cast || node.weak || !is_float(node.dtype) || is_16_bit(node.dtype) ||
+        !is_16_bit(graph_.at(node.operands.front()).dtype))
+      return false;
     const auto& users = users_[id];
     const auto is_beside = [&](ValueId user) { return place_of(user) == place_of(id); };
     // A kernel that reads it nowhere is there to hand it on.
     const bool is_result = graph_.fusion_index(id) >= 0 && std::ranges::none_of(users, is_beside);
-    const bool has_several = std::ranges::any_of(
+    const bool is_shared = std::ranges::any_of(
         users, [&](ValueId user) { return place_of(user) != place_of(users.front()); });
-    return has_several && !is_result && !graph_.is_output(id) && !graph_.arrives(id);
+    return is_shared && !is_result && !graph_.is_output(id) && !graph_.arrives(id);
   }
 
-  /// Whether what reads operands in `reader` can compute them.
-  [[nodiscard]] bool takes_operands(ValueId reader) const {
+  /// Whether `reader` is in a kernel that computes `cast` for itself.
+  [[nodiscard]] bool computes(ValueId reader, ValueId cast) const {
     const Op op = graph_.at(reader).op;
-    return (ir::is_elementwise(op) && !ir::reads_memory(op)) || op == Op::reduction;
-  }
-
-  /// Whether `reader` is in a kernel that computes `value` for itself.
-  [[nodiscard]] bool computes(ValueId reader, ValueId value) const {
-    if (!is_shared_[value] || !takes_operands(reader) || place_of(reader) == place_of(value))
-      return false;
+    const bool in_kernel = (ir::is_elementwise(op) && !ir::reads_memory(op)) || op == Op::reduction;
+    if (!in_kernel || place_of(reader) == place_of(cast) || !is_shared_[cast]) return false;
     // Kernels that exchange chunks through mailboxes take no scattered tensors.
-    const bool is_scattered = graph_.at(graph_.at(value).operands.front()).attributes.scattered;
+    const bool is_scattered = graph_.at(graph_.at(cast).operands.front()).attributes.scattered;
     if (!is_scattered || graph_.fusion_index(reader) < 0) return true;
     const ir::Fusion& fusion = graph_.fusions()[graph_.fusion_index(reader)];
     return fusion.kind == ir::Fusion::Kind::computation || works_in_place(fusion.knobs);
@@ -166,15 +147,15 @@ class ComputedByReaders {
            !std::ranges::all_of(users_[id], [&](ValueId user) { return computes(user, id); });
   }
 
-  ValueId computed_by(ValueId reader, ValueId value) {
-    const auto [found, is_new] = computed_.try_emplace({value, place_of(reader)}, -1);
+  ValueId computed_by(ValueId reader, ValueId cast) {
+    const auto [found, is_new] = computed_.try_emplace({cast, place_of(reader)}, -1);
     if (!is_new) return found->second;
-    Node node = graph_.at(value);
-    const bool is_first = rewriter_.map(value) < 0;
+    Node node = graph_.at(cast);
+    const bool is_first = rewriter_.map(cast) < 0;
     if (!is_first) node.name = rewriter_.fresh_name(node.name);
     node.operands = {rewriter_.map(node.operands.front())};
     const ValueId id = rewriter_.add(std::move(node));
-    if (is_first) rewriter_.set(value, id);
+    if (is_first) rewriter_.set(cast, id);
     if (graph_.fusion_index(reader) >= 0) rewriter_.join(graph_.fusion_index(reader), id);
     found->second = id;
     return id;
@@ -184,7 +165,7 @@ class ComputedByReaders {
   const Indexed<std::vector<ValueId>>& users_;
   Rewriter rewriter_;
   Indexed<bool> is_shared_;
-  std::map<std::pair<ValueId, std::int64_t>, ValueId> computed_;  ///< by value and reader's place
+  std::map<std::pair<ValueId, std::int64_t>, ValueId> computed_;  ///< by cast and reader's place
 };
 
 }  // namespace
@@ -235,9 +216,8 @@ Graph expand_overwritten_reads(const Graph& graph) {
   return rewriter.finish();
 }
 
-Graph expand_shared_operands(const Graph& graph) {
-  using Of = ComputedByReaders::Of;
-  return ComputedByReaders(ComputedByReaders(graph, Of::widening).run(), Of::views).run();
+Graph expand_shared_widening(const Graph& graph) {
+  return SharedWidening(graph).run();
 }
 
 }  // namespace coconet::sched

@@ -19,8 +19,7 @@ namespace coconet::sched {
 [[nodiscard]] ir::Graph expand_overwritten_reads(const ir::Graph& graph);
 
 /// What widens 16-bit floats for several kernels is computed in each of them: storing it would take
-/// twice the bytes of what it is computed from. So is a view, which then needs no memory, unless a
-/// library step reads it, too.
-[[nodiscard]] ir::Graph expand_shared_operands(const ir::Graph& graph);
+/// twice the bytes of what it is computed from.
+[[nodiscard]] ir::Graph expand_shared_widening(const ir::Graph& graph);
 
 }  // namespace coconet::sched

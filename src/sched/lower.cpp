@@ -388,7 +388,7 @@ Plan lower(const ir::Graph& graph) {
   Graph rewritten = drop_dead(graph);
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
-  rewritten = expand_shared_operands(rewritten);
+  rewritten = expand_shared_widening(rewritten);
   rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();
   make_names_distinct(plan);

@@ -417,11 +417,13 @@ TEST_CASE("a transpose names each dimension once, and slices stay where they are
   CHECK(type_of(transpose(x, {2, 0, 1}).named("y")) == "y: f32[5, n, 3] sliced(1)");
   CHECK(f.p.str().find("transpose(x, {2, 0, 1})") != std::string::npos);
   CHECK(type_of(transpose(x, {-1, -2, -3}).named("z")) == "z: f32[5, 3, n] sliced(2)");
-  CHECK_THAT(refusal([&] {
-               (void)transpose(x, {0, 2});
-             }),
-             EndsWith("(transpose): has the permutation {0, 2}, but 'x' is f32[n, 3, 5] sliced(0): "
-                      "it names each of its dimensions once, from 0 to 2"));
+  CHECK_THAT(
+      refusal([&] {
+        (void)transpose(x, {0, 2});
+      }),
+      EndsWith(
+          "(transpose): has the permutation of 2 dimensions, but 'x' is f32[n, 3, 5] sliced(0): "
+          "it names each of its dimensions once, from 0 to 2"));
   CHECK_THAT(refusal([&] {
                (void)transpose(x, {0, 1, -2});
              }),

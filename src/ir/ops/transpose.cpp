@@ -18,11 +18,14 @@ void infer_transpose(const Graph& graph, Node& node) {
   for (int& dim : dims) dim = dim < 0 ? dim + rank : dim;
   std::iota(all.begin(), all.end(), 0);
   if (!std::ranges::is_permutation(dims, all)) {
+    const std::string named =
+        dims.size() == all.size()
+            ? fmt::format("{{{}}}", fmt::join(node.attributes.permutation, ", "))
+            : "of " + counted(dims.size(), "dimension");
     fail(graph, node,
-         fmt::format("has the permutation {{{}}}, but {}: it names each of its dimensions once, "
-                     "from 0 to {}",
-                     fmt::join(node.attributes.permutation, ", "), operand_text(graph, from),
-                     rank - 1));
+         fmt::format("has the permutation {}, but {}: it names each of its dimensions once, from 0 "
+                     "to {}",
+                     named, operand_text(graph, from), rank - 1));
   }
   take_type(node, from);
   for (std::size_t d = 0; d < dims.size(); ++d) node.shape[d] = from.shape[dims[d]];
