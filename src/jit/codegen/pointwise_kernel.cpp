@@ -254,6 +254,16 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
         "{}  }});\n",
         count_, mode_, inside);
   }
+  if (goes_in_tiles(phase)) {
+    return fmt::format(
+               "  for_each_tile(block, {}, {}, [&](index_t row, index_t begin, index_t end) {{\n",
+               writer_.argument({Kind::rows, "rows"}), count_) +
+           coordinates() + row_starts_ +
+           fmt::format(
+               "    for_each_of<W>(alone(block), begin, end, {}, "
+               "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}    }});\n  }});\n",
+               mode_, inside);
+  }
   const std::string begin = "row * " + count_;
   const std::string end = begin + " + " + count_;
   return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
@@ -410,6 +420,12 @@ std::string PointwiseKernel::coordinates() {
   }
   if (rank() > 1) text += "    const index_t c0 = " + rest + ";\n";
   return text;
+}
+
+bool PointwiseKernel::goes_in_tiles(const sched::KernelStep::Phase& phase) const {
+  return !step_.is_collective && std::ranges::any_of(phase.loads, [&](const auto& load) {
+    return writer_.along_row(load) == KernelWriter::Along::strides;
+  });
 }
 
 std::string PointwiseKernel::write_row_loop() {

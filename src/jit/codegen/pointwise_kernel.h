@@ -146,6 +146,9 @@ class PointwiseKernel {
   /// Statements that take the coordinates of a row apart.
   std::string coordinates();
   std::string write_row_loop();
+  /// Whether its rows are gone through in parts, so that what is fetched of strided tensors serves
+  /// several of them.
+  [[nodiscard]] bool goes_in_tiles(const sched::KernelStep::Phase& phase) const;
   /// The vector of what all ranks combine, in the computation type.
   std::string combined_vector(const sched::KernelStep::Load& load);
   std::string write_loads(const sched::KernelStep::Phase& phase, const std::string& indent);
