@@ -13,7 +13,7 @@ DEVICE vec<N, T> load_strided(const T* from, index_t stride) {
 /// parts are whole vectors but for a row's last.
 template <class B, class F>
 DEVICE void for_each_tile(const B& block, index_t rows, index_t columns, F f) {
-  index_t down = 16, across = 64;  // a line of the host's caches has 16 f32
+  index_t down = 16, across = 128;  // a line of the host's caches has 16 f32
   if constexpr (requires { block.threads; }) {
     down = 8;  // as has a sector of a GPU's
     across = index_t(block.threads) * 4;
