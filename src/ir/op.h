@@ -90,14 +90,17 @@ struct PointwiseRow {
 [[nodiscard]] constexpr bool draws_random(Op op) {
   return op == Op::dropout || op == Op::stochastic_cast;
 }
-/// Computed element by element.
-[[nodiscard]] constexpr bool is_elementwise(Op op) {
-  return kind_of(op) == OpKind::compute || kind_of(op) == OpKind::move ||
-         kind_of(op) == OpKind::lookup || kind_of(op) == OpKind::view;
-}
-/// Read where its operand is in memory, by kernels that need it.
+/// Read where its operand is in memory, by the kernel that needs it.
 [[nodiscard]] constexpr bool is_view(Op op) {
   return kind_of(op) == OpKind::view;
+}
+/// Has elements of its operand, as they are.
+[[nodiscard]] constexpr bool hands_on(Op op) {
+  return kind_of(op) == OpKind::move || kind_of(op) == OpKind::lookup || is_view(op);
+}
+/// Computed element by element.
+[[nodiscard]] constexpr bool is_elementwise(Op op) {
+  return kind_of(op) == OpKind::compute || hands_on(op);
 }
 /// Moves data between ranks.
 [[nodiscard]] constexpr bool is_collective(Op op) {

@@ -173,9 +173,7 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
   }
-  const bool hands_on = ir::kind_of(node.op) == ir::OpKind::move ||
-                        ir::kind_of(node.op) == ir::OpKind::lookup || ir::is_view(node.op);
-  if (hands_on) return read(node.operands[0], node.dtype);
+  if (ir::hands_on(node.op)) return read(node.operands[0], node.dtype);
   const ir::PointwiseRow* const found = ir::find_pointwise(node.op);
   if (found == nullptr)
     throw InternalError(fmt::format("no text of {} in kernels", to_string(node.op)));

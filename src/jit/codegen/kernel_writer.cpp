@@ -231,7 +231,7 @@ std::string KernelWriter::strided_index(int dims, ValueId value) {
 std::string KernelWriter::load_of_row(const Load& load, const std::string& row,
                                       const std::string& at) {
   const std::string data = pointer(load.buffer) + " + " + row + " + " + at;
-  if (along_row(load) == Along::follows) return fmt::format("load<N>({})", data);
+  if (!is_strided(load)) return fmt::format("load<N>({})", data);
   const int last = static_cast<int>(domain().shape.size()) - 1;
   const std::string apart = stride(buffer(load.buffer).name, last, load.buffer, load.view());
   return fmt::format("load_strided<N>({} * {}, {})", data, apart, apart);
@@ -313,9 +313,8 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   if (!indexed_members().empty()) headers.insert(headers.end(), {"philox.h", "random_words.h"});
   if (by_bucket_) headers.emplace_back("buckets.h");
   if (tells_buffers_in(step_, graph())) headers.emplace_back("buffers.h");
-  const bool strides = std::ranges::any_of(
-      loads_, [&](const Load& load) { return load.viewed && along_row(load) == Along::strides; });
-  if (strides) headers.emplace_back("strided.h");
+  if (std::ranges::any_of(loads_, [&](const Load& load) { return is_strided(load); }))
+    headers.emplace_back("strided.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,
           all_linear(), 1,       by_bucket_};

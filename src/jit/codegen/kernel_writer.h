@@ -88,6 +88,10 @@ class KernelWriter {
   [[nodiscard]] Along along_row(const Load& load) const {
     return along_row(sched::factors_in(plan_, step_, load.buffer, load.view()));
   }
+  /// Whether the elements of a row of what `load` loads are apart, as only those of a view are.
+  [[nodiscard]] bool is_strided(const Load& load) const {
+    return load.viewed && along_row(load) == Along::strides;
+  }
   /// Where the coordinates c0, c1 ... of the domain's first `dims` dimensions are: in `buffer`,
   /// where `view` is not -1 as that sees it; or in the whole of `value`.
   std::string strided_index(int dims, sched::BufferId buffer, ir::ValueId view);

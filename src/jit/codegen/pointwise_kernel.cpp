@@ -424,7 +424,7 @@ std::string PointwiseKernel::coordinates() {
 
 bool PointwiseKernel::goes_in_tiles(const sched::KernelStep::Phase& phase) const {
   return !step_.is_collective && std::ranges::any_of(phase.loads, [&](const auto& load) {
-    return writer_.along_row(load) == KernelWriter::Along::strides;
+    return writer_.is_strided(load);
   });
 }
 

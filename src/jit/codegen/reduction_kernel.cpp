@@ -359,8 +359,8 @@ class ReductionKernel {
     const std::string vector = writer_.unique(node.name + "_in");
     const std::string address =
         pointer + " + " + (linear_ ? writer_.linear_index(load.buffer) : row_of(load) + " + " + at);
-    const bool strides = !linear_ && writer_.along_row(load) == KernelWriter::Along::strides;
-    if (differs(load) && !strides) text.fetched += fmt::format("{}fetch({});\n", indent, address);
+    if (differs(load) && !writer_.is_strided(load))
+      text.fetched += fmt::format("{}fetch({});\n", indent, address);
     const std::string stored =
         linear_ ? fmt::format("load<N>({})", address) : writer_.load_of_row(load, row_of(load), at);
     text.vector += fmt::format("{}const auto {} = widened({});\n", indent, vector, stored);

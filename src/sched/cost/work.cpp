@@ -22,10 +22,7 @@ using ir::ValueId;
 double cost_of(Op op) {
   if (const ir::PointwiseRow* const row = ir::find_pointwise(op)) return row->cost;
   if (ir::draws_random(op)) return 20;
-  const ir::OpKind kind = ir::kind_of(op);
-  const bool moves = kind == ir::OpKind::write || kind == ir::OpKind::move ||
-                     kind == ir::OpKind::lookup || kind == ir::OpKind::view;
-  return moves ? 0 : 1;
+  return ir::hands_on(op) || op == Op::update ? 0 : 1;
 }
 
 std::string exchange_way(const Knobs& knobs) {
