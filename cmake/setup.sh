@@ -42,7 +42,7 @@ install_packages() {
 }
 
 # Configures the preset $1 and builds its targets ($2 and so on; everything when there are none). A new build of release
-# compiles several files as one, which takes half the time; one that somebody has configured goes on as it is.
+# compiles several files as one, which takes a third of the time; one that somebody has configured goes on as it is.
 build_preset() {
   local preset=$1 target targets=() options=()
   shift

@@ -22,7 +22,7 @@ struct Parameters {
   }
 };
 
-const ir::Lists three = {{"n", {3, 1, 2}}};
+const ir::Lists three_buffers = {{"n", {3, 1, 2}}};
 
 }  // namespace
 
@@ -52,7 +52,7 @@ TEST_CASE("the reference reduces and repeats by buffer, also of slices that cut 
   s.p.output("sums", sum(part, per_buffer));
   s.p.output("largest", max(s.w, per_buffer).named("most"));
   update(s.w, s.w * s.decay);
-  ir::Reference reference(*ir::graph_of(s.p), {}, three);
+  ir::Reference reference(*ir::graph_of(s.p), {}, three_buffers);
   reference.set("w", {{1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6}});
   reference.set("decay", {{10, 100, 1000}, {10, 100, 1000}});
   reference.run({});
@@ -77,12 +77,12 @@ TEST_CASE("lists are for dimensions whose buffers are told apart") {
   Parameters s;
   const auto& graph = *ir::graph_of(s.p);
   CHECK(ir::listed_dims(graph) == std::vector<std::string>{"n"});
-  const auto sizes = ir::resolve_sizes(graph, {}, three);
+  const auto sizes = ir::resolve_sizes(graph, {}, three_buffers);
   CHECK(sizes.at("n") == 6);
   CHECK(sizes.at("n.buffers") == 3);
-  CHECK(ir::resolve_sizes(graph, sizes, three) == sizes);
+  CHECK(ir::resolve_sizes(graph, sizes, three_buffers) == sizes);
   CHECK(s.reason([&] {
-    return ir::resolve_sizes(graph, {{"n.buffers", 4}}, three);
+    return ir::resolve_sizes(graph, {{"n.buffers", 4}}, three_buffers);
   }) == "dimension 'n.buffers' is given the extent 4; leave it out, and give the lengths of the "
         "buffers of 'n'");
 }

@@ -11,7 +11,7 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-const Schedule on_slices =
+const Schedule m_on_slices =
     Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead();
 
 Schedule kernel(const Names& ops, const char* kind = "computation") {
@@ -31,9 +31,10 @@ TEST_CASE("a kernel holds the named ops and the pointwise ops that they read") {
 TEST_CASE(
     "an all_reduce kernel holds the collectives, the computation between them and the updates") {
   const Momentum before;
-  const Program p = after(
-      before.p, Schedule(on_slices).fuse("k", "all_reduce",
-                                         {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
+  const Program p =
+      after(before.p,
+            Schedule(m_on_slices)
+                .fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}));
   CHECK(members(p, "k") == Names{"avg.reduce_scatter", "multiply_6", "m.slice", "m.new",
                                  "multiply_9", "w.slice", "w.all_gather", "w.new"});
   CHECK(ir::graph_of(p)->fusions()[0].kind == ir::Fusion::Kind::all_reduce);
@@ -198,7 +199,7 @@ TEST_CASE("a computation kernel takes pointwise ops and updates") {
         "ops and updates");
   CHECK(
       reason(step.p,
-             Schedule(on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
+             Schedule(m_on_slices).fuse("k", "computation", {"avg.reduce_scatter", "m.new"})) ==
       "'kind' is 'computation', but a kernel of these ops is of kind 'reduce_scatter', because of "
       "'avg.reduce_scatter' (reduce_scatter); leave out 'avg.reduce_scatter' (reduce_scatter)");
 }
@@ -270,9 +271,9 @@ TEST_CASE("the kind of a kernel follows from its collectives") {
   using Kind = ir::Fusion::Kind;
   CHECK(kind(Schedule(), {"m.new", "w.new"}) == Kind::computation);
   CHECK(kind(Schedule(), {"avg"}) == Kind::all_reduce);
-  CHECK(kind(on_slices, {"avg.reduce_scatter", "m.new"}) == Kind::reduce_scatter);
-  CHECK(kind(on_slices, {"w.all_gather", "w.new"}) == Kind::all_gather);
-  CHECK(kind(on_slices, {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}) ==
+  CHECK(kind(m_on_slices, {"avg.reduce_scatter", "m.new"}) == Kind::reduce_scatter);
+  CHECK(kind(m_on_slices, {"w.all_gather", "w.new"}) == Kind::all_gather);
+  CHECK(kind(m_on_slices, {"avg.reduce_scatter", "m.new", "w.all_gather", "w.new"}) ==
         Kind::all_reduce);
   const Schedule at_root = Schedule().split("avg", "reduce+broadcast");
   CHECK(kind(at_root, {"avg.reduce"}) == Kind::reduce);
@@ -284,8 +285,9 @@ TEST_CASE("the kind of a kernel follows from its collectives") {
 
 TEST_CASE("a kind that is said is that of the ops") {
   const Momentum step;
-  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "reduce_scatter",
-                                                {"avg.reduce_scatter", "m.new", "w.all_gather"})) ==
+  CHECK(reason(step.p,
+               Schedule(m_on_slices)
+                   .fuse("k", "reduce_scatter", {"avg.reduce_scatter", "m.new", "w.all_gather"})) ==
         "'kind' is 'reduce_scatter', but a kernel of these ops is of kind 'all_reduce', because of "
         "'avg.reduce_scatter' (reduce_scatter) and 'w.all_gather' (all_gather); leave out "
         "'w.all_gather' (all_gather)");
@@ -300,7 +302,7 @@ TEST_CASE("an all_reduce kernel needs both collectives") {
         "'kind' is 'all_reduce', but a kernel of these ops is of kind 'computation', as none of "
         "them is a collective; do 'split op=avg' first and take what that makes");
   CHECK(reason(step.p,
-               Schedule(on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
+               Schedule(m_on_slices).fuse("k", "all_reduce", {"avg.reduce_scatter", "m.new"})) ==
         "'kind' is 'all_reduce', but a kernel of these ops is of kind 'reduce_scatter', because of "
         "'avg.reduce_scatter' (reduce_scatter); fuse 'w.all_gather' (all_gather) too");
 }
@@ -330,8 +332,8 @@ TEST_CASE("an all_reduce kernel takes no other collective and no reduction of a 
   Momentum step;
   const Value rows = step.p.input("rows", f32, {2, step.n}, replicated);
   step.p.output("y", sum(rows, {0}).named("y"));
-  CHECK(reason(step.p, Schedule(on_slices).fuse("k", "all_reduce",
-                                                {"avg.reduce_scatter", "w.all_gather", "y"})) ==
+  CHECK(reason(step.p, Schedule(m_on_slices)
+                           .fuse("k", "all_reduce", {"avg.reduce_scatter", "w.all_gather", "y"})) ==
         "'y' (reduction) cannot be in a kernel of kind 'all_reduce', which takes a reduce_scatter, "
         "pointwise ops, reductions of all that is sliced, an all_gather and updates");
 }
@@ -386,7 +388,7 @@ TEST_CASE("what reads the gathered value is not in the kernel that gathers it") 
   const auto with = [&](const char* name) {
     Names all = ops;
     all.emplace_back(name);
-    return reason(step.p, Schedule(on_slices).fuse("k", "all_reduce", all));
+    return reason(step.p, Schedule(m_on_slices).fuse("k", "all_reduce", all));
   };
   CHECK(with("y") ==
         "'y' (multiply) reads 'w.new' (update), which is gathered in the same kernel; leave 'y' "
@@ -424,7 +426,7 @@ TEST_CASE(
   CHECK(legal_candidates(step.p, "fuse") ==
         Names{"fuse kernel=step_computation kind=computation ops=[m.new, w.new]",
               "fuse kernel=step_all_reduce kind=all_reduce ops=[avg]"});
-  CHECK(legal_candidates(after(step.p, on_slices), "fuse") ==
+  CHECK(legal_candidates(after(step.p, m_on_slices), "fuse") ==
         Names{"fuse kernel=step_computation kind=computation ops=[m.new, w.slice]",
               "fuse kernel=step_reduce_scatter kind=reduce_scatter ops=[avg.reduce_scatter]",
               "fuse kernel=step_reduce_scatter kind=reduce_scatter ops=[avg.reduce_scatter, m.new, "

@@ -17,7 +17,7 @@ using namespace coconet;
 namespace {
 
 constexpr int ranks = 2;
-constexpr std::size_t n = 5;
+constexpr std::size_t elements = 5;
 constexpr int steps = 4;
 constexpr double lr = 0.01;
 
@@ -33,9 +33,9 @@ double initial(std::size_t i) {
 
 /// The parameters after each step of `program`, run by the reference interpreter in f64.
 std::vector<ir::Data> run(const Program& program) {
-  ir::Reference reference(*ir::graph_of(program), {{"n", static_cast<std::int64_t>(n)}});
-  ir::Data w(n);
-  for (std::size_t i = 0; i < n; ++i) w[i] = initial(i);
+  ir::Reference reference(*ir::graph_of(program), {{"n", static_cast<std::int64_t>(elements)}});
+  ir::Data w(elements);
+  for (std::size_t i = 0; i < elements; ++i) w[i] = initial(i);
   reference.set("w", ir::RankData(ranks, w));
   if (const ir::ValueId master = ir::graph_of(program)->find("master"); master >= 0) {
     ir::RankData parts;
@@ -48,9 +48,9 @@ std::vector<ir::Data> run(const Program& program) {
   }
   std::vector<ir::Data> after_step;
   for (int step = 1; step <= steps; ++step) {
-    ir::RankData g(ranks, ir::Data(n));
+    ir::RankData g(ranks, ir::Data(elements));
     for (int rank = 0; rank < ranks; ++rank) {
-      for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t i = 0; i < elements; ++i)
         g[static_cast<std::size_t>(rank)][i] = gradient(rank, step, i);
     }
     reference.set("g", g);
@@ -66,7 +66,7 @@ std::vector<ir::Data> run(const Program& program) {
 template <class Formula>
 void check_against(const Program& program, Formula formula) {
   const std::vector<ir::Data> got = run(program);
-  for (std::size_t i = 0; i < n; ++i) {
+  for (std::size_t i = 0; i < elements; ++i) {
     double w = initial(i);
     for (int step = 1; step <= steps; ++step) {
       w = formula(i, step, w);
@@ -99,7 +99,7 @@ void check_same(const Program& program, const std::vector<ir::Data>& got,
     return;
   }
   for (std::size_t step = 0; step < got.size(); ++step) {
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < elements; ++i)
       CHECK(got[step][i] == Approx(expected[step][i]).epsilon(1e-14));
   }
 }
@@ -215,7 +215,7 @@ TEST_CASE("nadam is torch.optim.NAdam, whose product of momenta needs no state")
   for (const double momentum_decay : {0.0, 1e-7, 0.004, 0.5, 200.0}) {
     for (const bool decoupled : {false, true}) {
       const programs::NAdamOptions options{0.8, 0.95, 1e-6, 0.1, momentum_decay, decoupled};
-      std::vector<double> m(n), v(n), product(n, 1);
+      std::vector<double> m(elements), v(elements), product(elements, 1);
       check_against(
           programs::nadam(two_ranks(), f64, options), [&](std::size_t i, int step, double w) {
             const double g = average_gradient(step, i) + (decoupled ? 0 : 0.1 * w);
@@ -240,7 +240,7 @@ TEST_CASE("radam is torch.optim.RAdam, in its first steps and later ones") {
   for (const double beta2 : {0.3, 0.6, 0.95, 0.999}) {
     for (const bool decoupled : {false, true}) {
       const programs::RAdamOptions options{0.8, beta2, 1e-6, 0.1, decoupled};
-      std::vector<double> m(n), v(n);
+      std::vector<double> m(elements), v(elements);
       check_against(programs::radam(two_ranks(), f64, options), [&](std::size_t i, int step,
                                                                     double w) {
         const double g = average_gradient(step, i) + (decoupled ? 0 : 0.1 * w);

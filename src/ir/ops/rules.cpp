@@ -135,7 +135,7 @@ Role role_of(const Graph& graph, const Node& node, std::size_t index, std::size_
                 : "; the operands are sliced along different dimensions: all_gather one of them"));
 }
 
-Placement combine(const Graph& graph, const Node& node, std::size_t axis) {
+Placement combined_placement(const Graph& graph, const Node& node, std::size_t axis) {
   Role result{replicated};
   const Node* decided_by = nullptr;
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
@@ -190,7 +190,7 @@ void require_nesting(const Graph& graph, const Node& node, std::size_t index) {
 void combine_layouts(const Graph& graph, Node& node) {
   Placements layout;
   for (std::size_t axis = 0; axis < graph.mesh.axes().size(); ++axis)
-    layout.push_back(combine(graph, node, axis));
+    layout.push_back(combined_placement(graph, node, axis));
   node.layout = std::move(layout);
   require_nesting(graph, node);
 }

@@ -11,8 +11,8 @@
 namespace coconet::jit {
 namespace {
 
-constexpr std::string_view magic = "coconetk";
-constexpr std::size_t digest_at = magic.size() + 4;
+constexpr std::string_view entry_magic = "coconetk";
+constexpr std::size_t digest_at = entry_magic.size() + 4;
 constexpr std::size_t lengths_at = digest_at + sizeof(Digest);
 
 using Checksum = std::array<char, 16>;
@@ -34,7 +34,7 @@ Checksum checksum(std::string_view bytes) {
 std::string encode_entry(const CacheKey& key, const CachedBinary& binary) {
   std::string entry;
   entry.reserve(least_entry_bytes + key.text().size() + binary.log.size() + binary.payload.size());
-  entry += magic;
+  entry += entry_magic;
   append_little_endian(entry, entry_format);
   entry += bytes_of(key.digest());
   append_little_endian(entry, std::uint64_t{key.text().size()});
@@ -50,8 +50,8 @@ std::string encode_entry(const CacheKey& key, const CachedBinary& binary) {
 
 const char* decode_header(std::string_view start, std::size_t size, EntryLengths& into) {
   if (size < least_entry_bytes || start.size() < entry_header_bytes) return "it is too short";
-  if (!start.starts_with(magic)) return "it is not a kernel entry";
-  if (little_endian<std::uint32_t>(start, magic.size()) != entry_format)
+  if (!start.starts_with(entry_magic)) return "it is not a kernel entry";
+  if (little_endian<std::uint32_t>(start, entry_magic.size()) != entry_format)
     return "its format version is unknown";
   const std::size_t body = size - least_entry_bytes;
   const auto key = little_endian<std::uint64_t>(start, lengths_at);

@@ -13,9 +13,9 @@
 namespace coconet::jit {
 namespace {
 
-constexpr std::string_view magic = "coconetl";
+constexpr std::string_view stats_magic = "coconetl";
 constexpr std::size_t id_bytes = 16;
-constexpr std::size_t stats_bytes = magic.size() + id_bytes + 3 * 8;
+constexpr std::size_t stats_bytes = stats_magic.size() + id_bytes + 3 * 8;
 
 std::string random_bytes(std::size_t count) {
   std::random_device random;
@@ -25,11 +25,11 @@ std::string random_bytes(std::size_t count) {
 }
 
 std::optional<CacheStats> decode(std::string_view bytes) {
-  if (bytes.size() != stats_bytes || !bytes.starts_with(magic)) return std::nullopt;
+  if (bytes.size() != stats_bytes || !bytes.starts_with(stats_magic)) return std::nullopt;
   const auto number = [&](std::size_t index) {
-    return little_endian<std::uint64_t>(bytes, magic.size() + id_bytes + 8 * index);
+    return little_endian<std::uint64_t>(bytes, stats_magic.size() + id_bytes + 8 * index);
   };
-  return CacheStats{hex(bytes.substr(magic.size(), id_bytes)),
+  return CacheStats{hex(bytes.substr(stats_magic.size(), id_bytes)),
                     {number(0), number(1)},
                     static_cast<std::int64_t>(number(2))};
 }
@@ -63,11 +63,12 @@ CacheStats update_stats(const CacheDirectory& directory,
   const std::string bytes = read_bytes(lock.file(), stats_bytes);
   const std::optional<CacheStats> there = decode(bytes);
   if (there && !change) return *there;
-  const std::string id = there ? bytes.substr(magic.size(), id_bytes) : random_bytes(id_bytes);
+  const std::string id =
+      there ? bytes.substr(stats_magic.size(), id_bytes) : random_bytes(id_bytes);
   CacheStats stats = there.value_or(CacheStats{});
   stats.id = hex(id);
   if (change) change(stats);
-  std::string changed(magic);
+  std::string changed(stats_magic);
   changed += id;
   append_little_endian(changed, stats.totals.bytes);
   append_little_endian(changed, stats.totals.files);

@@ -250,12 +250,12 @@ Candidates find_candidates(const std::filesystem::path& directory, const LoadOpt
   return candidates;
 }
 
-std::string pack(const Candidates& candidates) {
+std::string pack_candidates(const Candidates& candidates) {
   std::string packed = (candidates.is_one ? "1" : "0") + candidates.damage + '\0';
   for (const std::string& path : candidates.paths) packed += path + '\0';
   return packed;
 }
-Candidates unpack(const std::string& packed) {
+Candidates unpack_candidates(const std::string& packed) {
   Candidates candidates{packed.front() == '1', packed.c_str() + 1, {}};
   for (std::size_t at = packed.find('\0') + 1; at < packed.size(); at = packed.find('\0', at) + 1)
     candidates.paths.emplace_back(packed.c_str() + at);
@@ -300,7 +300,7 @@ std::optional<Checkpoint> Executable::load_latest(const std::filesystem::path& d
   jit::together_on_disk(comm, 0, [&] {
     if (comm.rank() == 0) candidates = jit::find_candidates(whole, options);
   });
-  candidates = jit::unpack(comm.broadcast(jit::pack(candidates), 0));
+  candidates = jit::unpack_candidates(comm.broadcast(jit::pack_candidates(candidates), 0));
   if (candidates.is_one) return *jit::Loader(bound, runner).load(whole, false).loaded;
   std::string damage = candidates.damage;
   for (const std::string& path : candidates.paths) {

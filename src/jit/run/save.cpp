@@ -95,12 +95,12 @@ SavedFile write_shares(const std::filesystem::path& directory, const Bound& boun
 }
 
 // What other ranks have to say of their files: bytes, data, checksums; empty without a file.
-std::string pack(const SavedFile& file) {
+std::string pack_file(const SavedFile& file) {
   std::vector<std::uint64_t> words{file.bytes, file.data};
   words.insert(words.end(), file.checksums.begin(), file.checksums.end());
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
 }
-SavedFile unpack(std::string_view bytes) {
+SavedFile unpack_file(std::string_view bytes) {
   std::vector<std::uint64_t> words(bytes.size() / sizeof(std::uint64_t));
   std::memcpy(words.data(), bytes.data(), words.size() * sizeof(std::uint64_t));
   return {"", words[0], words[1], {words.begin() + 2, words.end()}};
@@ -121,7 +121,7 @@ Manifest manifest_of(const RankPlan& plan, const std::vector<SavedState>& states
                                 {}});
   }
   for (int rank = 0; rank < manifest.ranks; ++rank) {
-    SavedFile file = unpack(packed[static_cast<std::size_t>(rank)]);
+    SavedFile file = unpack_file(packed[static_cast<std::size_t>(rank)]);
     if (file.bytes == 0) continue;
     file.name = file_of_rank(rank);
     std::uint64_t offset = file.data;
@@ -181,7 +181,7 @@ void Executable::save(const std::filesystem::path& path, const SaveOptions& opti
   jit::SavedFile mine;
   jit::together_on_disk(comm, bytes,
                         [&] { mine = jit::write_shares(directory, bound, runner, states); });
-  const std::vector<std::string> files = comm.all_gather(jit::pack(mine));
+  const std::vector<std::string> files = comm.all_gather(jit::pack_file(mine));
   jit::together_on_disk(comm, bytes, [&] {
     if (!pending) return;
     jit::Manifest manifest = jit::manifest_of(plan, states, files);

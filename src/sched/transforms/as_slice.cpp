@@ -12,7 +12,7 @@ namespace coconet::sched {
 
 namespace {
 
-constexpr Parameter parameters[] = {
+constexpr Parameter as_slice_parameters[] = {
     {.name = "state",
      .summary = "the replicated state to keep sliced",
      .takes_patterns = true,
@@ -131,7 +131,7 @@ Kept kept_of(const ir::Graph& graph, const Step& step) {
   return {state, update, slice, axis};
 }
 
-ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
+ir::Graph apply_as_slices(const ir::Graph& graph, std::span<const Step> steps) {
   std::map<ir::ValueId, Kept> by_state, by_update;
   for (const Step& step : steps) {
     const Kept kept = kept_of(graph, step);
@@ -158,11 +158,11 @@ ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
   return rewriter.finish();
 }
 
-ir::Graph apply(const ir::Graph& graph, const Step& step) {
-  return apply_all(graph, {&step, 1});
+ir::Graph apply_as_slice(const ir::Graph& graph, const Step& step) {
+  return apply_as_slices(graph, {&step, 1});
 }
 
-std::vector<Step> candidates(const ir::Graph& graph) {
+std::vector<Step> as_slice_candidates(const ir::Graph& graph) {
   std::vector<Step> steps;
   for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::state) continue;
@@ -175,8 +175,8 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation as_slice_transformation{
-    "as_slice", "keeps a replicated state sliced: each rank holds 1/n of it",
-    parameters, apply,
-    candidates, apply_all};
+    "as_slice",          "keeps a replicated state sliced: each rank holds 1/n of it",
+    as_slice_parameters, apply_as_slice,
+    as_slice_candidates, apply_as_slices};
 
 }  // namespace coconet::sched

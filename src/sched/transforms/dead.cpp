@@ -6,11 +6,11 @@ namespace coconet::sched {
 
 namespace {
 
-ir::Graph apply(const ir::Graph& graph, const Step&) {
+ir::Graph apply_dead(const ir::Graph& graph, const Step&) {
   return drop_dead(graph);
 }
 
-std::vector<Step> candidates(const ir::Graph& graph) {
+std::vector<Step> dead_candidates(const ir::Graph& graph) {
   if (static_cast<int>(live_values(graph).size()) == graph.size()) return {};
   Step step = complete({"dead", {}});
   if (!is_legal(graph, step)) return {};  // a kernel would lose what connects it
@@ -20,6 +20,10 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation dead_transformation{
-    "dead", "drops every value that no update and no output needs", {}, apply, candidates};
+    "dead",
+    "drops every value that no update and no output needs",
+    {},
+    apply_dead,
+    dead_candidates};
 
 }  // namespace coconet::sched

@@ -54,7 +54,7 @@ constexpr std::string_view protocol_names[] = {
 #undef COCONET_PROTOCOL
 };
 
-constexpr Parameter parameters[] = {
+constexpr Parameter fuse_parameters[] = {
     {"kernel", Parameter::Kind::text, true, "", {}, "the kernel's name, a C identifier"},
     {"kind", Parameter::Kind::text, false, "", kinds,
      "the kind of kernel that the ops make; checked where it is given"},
@@ -197,7 +197,7 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
   }
 }
 
-Graph apply(const Graph& graph, const Step& step) {
+Graph apply_fuse(const Graph& graph, const Step& step) {
   Fusion fusion;
   fusion.name = read_name(graph, step);
   fusion.knobs = read_knobs(step);
@@ -214,6 +214,6 @@ Graph apply(const Graph& graph, const Step& step) {
 }  // namespace
 
 constinit const Transformation fuse_transformation{"fuse", "makes one kernel of several ops",
-                                                   parameters, apply, fuse_candidates};
+                                                   fuse_parameters, apply_fuse, fuse_candidates};
 
 }  // namespace coconet::sched

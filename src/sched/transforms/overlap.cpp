@@ -18,7 +18,7 @@ using ir::Graph;
 using ir::Op;
 using ir::ValueId;
 
-constexpr Parameter parameters[] = {
+constexpr Parameter overlap_parameters[] = {
     {.name = "steps",
      .kind = Parameter::Kind::list,
      .summary = "the steps to run at once, in the order of what they hand on: kernels by name, the "
@@ -48,7 +48,7 @@ Stage find_stage(const Graph& graph, const std::string& name) {
   return stage_of(graph, id);
 }
 
-Graph apply(const Graph& graph, const Step& step) {
+Graph apply_overlap(const Graph& graph, const Step& step) {
   const std::vector<std::string>& names = step.list("steps");
   if (names.size() < 2)
     throw ScheduleError(
@@ -78,7 +78,7 @@ Graph apply(const Graph& graph, const Step& step) {
   return result;
 }
 
-std::vector<Step> candidates(const Graph& graph) {
+std::vector<Step> overlap_candidates(const Graph& graph) {
   std::vector<Step> steps;
   for (const Fusion& kernel : graph.fusions()) {
     if (!kernel.arriving.empty()) continue;
@@ -100,6 +100,7 @@ std::vector<Step> candidates(const Graph& graph) {
 }  // namespace
 
 constinit const Transformation overlap_transformation{"overlap", "runs steps at once, tile by tile",
-                                                      parameters, apply, candidates};
+                                                      overlap_parameters, apply_overlap,
+                                                      overlap_candidates};
 
 }  // namespace coconet::sched

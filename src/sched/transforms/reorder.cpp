@@ -34,7 +34,7 @@ using ir::Graph;
 using ir::Node;
 using ir::ValueId;
 
-constexpr Parameter parameters[] = {
+constexpr Parameter reorder_parameters[] = {
     {.name = "all_gather",
      .summary = "the all_gather to move computation across",
      .takes_patterns = true,
@@ -67,7 +67,7 @@ std::set<ValueId> reductions_of(const Graph& graph, ValueId id) {
   return found;
 }
 
-constexpr std::string_view before_fusing = "reorder before fusing";
+constexpr std::string_view reorder_before_fusing = "reorder before fusing";
 
 /// Throws when `id`, which lies between `gather` and the named values, cannot run on slices for
 /// what it is.
@@ -86,7 +86,7 @@ void require_movable(const Graph& graph, ValueId gather, ValueId id) {
                         "reductions, updates and collectives along other axes move across an " +
                         "all_gather");
   }
-  refuse_fused(graph, id, before_fusing);
+  refuse_fused(graph, id, reorder_before_fusing);
 }
 
 /// Throws unless reduction `id`, which does not depend on the gather, gives the same from slices of
@@ -101,7 +101,7 @@ void check_reduction(const Graph& graph, ValueId gather, ValueId id) {
                     "replicated tensors move",
                     quoted(graph, id), describe(graph, operand), quoted(graph, gather), dim));
   }
-  refuse_fused(graph, id, before_fusing);
+  refuse_fused(graph, id, reorder_before_fusing);
 }
 
 /// What the step moves, all of which can run on slices.
@@ -279,14 +279,14 @@ class Reorder {
   Indexed<ValueId> slice_;
 };
 
-Graph apply(const Graph& graph, const Step& step) {
+Graph apply_reorder(const Graph& graph, const Step& step) {
   const ValueId gather = require_value(graph, step.text("all_gather"));
   if (graph.at(gather).op != ir::Op::all_gather) {
     throw ScheduleError(quoted(graph, gather) +
                         " is no all_gather; computation moves across an all_gather, " +
                         "which splitting an all_reduce makes");
   }
-  refuse_fused(graph, gather, before_fusing);
+  refuse_fused(graph, gather, reorder_before_fusing);
   return Reorder(graph, gather, find_region(graph, gather, step.list("before"))).run();
 }
 
@@ -303,7 +303,7 @@ std::vector<std::string> reductions_beside(const Graph& graph, ValueId gather,
   return names;
 }
 
-std::vector<Step> candidates(const Graph& graph) {
+std::vector<Step> reorder_candidates(const Graph& graph) {
   std::vector<Step> steps;
   for (ValueId gather = 0; gather < graph.size(); ++gather) {
     if (graph.at(gather).op != ir::Op::all_gather) continue;
@@ -331,7 +331,7 @@ std::vector<Step> candidates(const Graph& graph) {
 }  // namespace
 
 constinit const Transformation reorder_transformation{
-    "reorder", "moves computation across an all_gather, so that it runs on slices", parameters,
-    apply, candidates};
+    "reorder", "moves computation across an all_gather, so that it runs on slices",
+    reorder_parameters, apply_reorder, reorder_candidates};
 
 }  // namespace coconet::sched

@@ -28,7 +28,7 @@ namespace {
 constexpr std::string_view ways[] = {"reduce_scatter+all_gather", "reduce+broadcast",
                                      "hierarchical"};
 
-constexpr Parameter parameters[] = {
+constexpr Parameter split_parameters[] = {
     {.name = "op",
      .summary = "the all_reduce to split",
      .takes_patterns = true,
@@ -58,7 +58,7 @@ void check_dim(const ir::Graph& graph, ir::ValueId target, std::int64_t dim, boo
     throw ScheduleError("'dim' is for reduce_scatter+all_gather and hierarchical only; drop it");
 }
 
-constexpr std::string_view before_fusing = "split it before it is fused";
+constexpr std::string_view split_before_fusing = "split it before it is fused";
 
 /// The all_reduce along the inner axis that `outer` completes. Throws unless it is one of the same
 /// reduction.
@@ -77,7 +77,7 @@ ir::ValueId find_inner(const ir::Graph& graph, ir::ValueId outer) {
         quoted(graph, outer), to_string(reductions[0]), quoted(graph, inner),
         to_string(reductions[1])));
   }
-  refuse_fused(graph, inner, before_fusing);
+  refuse_fused(graph, inner, split_before_fusing);
   return inner;
 }
 
@@ -116,7 +116,7 @@ std::pair<ir::ValueId, Split> split_of(const ir::Graph& graph, const Step& step)
     throw ScheduleError(quoted(graph, target) +
                         " is no all_reduce; only an all_reduce can be split");
   }
-  refuse_fused(graph, target, before_fusing);
+  refuse_fused(graph, target, split_before_fusing);
   const std::string_view into = step.text("into");
   const std::int64_t dim = step.integer("dim");
   check_dim(graph, target, dim, into != ways[1]);
@@ -138,7 +138,7 @@ std::pair<ir::ValueId, Split> split_of(const ir::Graph& graph, const Step& step)
   return {target, std::move(split)};
 }
 
-ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
+ir::Graph apply_splits(const ir::Graph& graph, std::span<const Step> steps) {
   std::map<ir::ValueId, Split> splits;
   std::set<ir::ValueId> replaced;
   for (const Step& step : steps) {
@@ -160,11 +160,11 @@ ir::Graph apply_all(const ir::Graph& graph, std::span<const Step> steps) {
   return rewriter.finish();
 }
 
-ir::Graph apply(const ir::Graph& graph, const Step& step) {
-  return apply_all(graph, {&step, 1});
+ir::Graph apply_split(const ir::Graph& graph, const Step& step) {
+  return apply_splits(graph, {&step, 1});
 }
 
-std::vector<Step> candidates(const ir::Graph& graph) {
+std::vector<Step> split_candidates(const ir::Graph& graph) {
   std::vector<Step> steps;
   for (ir::ValueId id = 0; id < graph.size(); ++id) {
     if (graph.at(id).op != ir::Op::all_reduce || graph.fusion_of(id) != nullptr) continue;
@@ -184,7 +184,8 @@ std::vector<Step> candidates(const ir::Graph& graph) {
 }  // namespace
 
 constinit const Transformation split_transformation{
-    "split",  "replaces an all_reduce by several collectives", parameters, apply, candidates,
-    apply_all};
+    "split",          "replaces an all_reduce by several collectives",
+    split_parameters, apply_split,
+    split_candidates, apply_splits};
 
 }  // namespace coconet::sched

@@ -50,7 +50,7 @@ struct Meaning {
   double (*element)(std::size_t i, std::size_t n);
 };
 
-double sum_of(const std::vector<double>& all) {
+double total_of(const std::vector<double>& all) {
   double total = 0;
   for (const double one : all) total += one;
   return total;
@@ -64,14 +64,14 @@ double mixed(std::size_t i) {
 const Meaning meanings[] = {
     {"sum", [](const Value& x) { return sum(x); },
      [](const Value& x, std::vector<int> dims) { return sum(x, std::move(dims)); },
-     [](const Value& x) { return sum(x, per_buffer); }, sum_of,
+     [](const Value& x) { return sum(x, per_buffer); }, total_of,
      [](std::size_t i, std::size_t n) {
        return (i < n / 2 ? 1.0 : -0.8) * std::min(40000.0, 600000.0 / static_cast<double>(n)) *
               mixed(i);
      }},
     {"mean", [](const Value& x) { return mean(x); },
      [](const Value& x, std::vector<int> dims) { return mean(x, std::move(dims)); }, nullptr,
-     [](const std::vector<double>& all) { return sum_of(all) / static_cast<double>(all.size()); },
+     [](const std::vector<double>& all) { return total_of(all) / static_cast<double>(all.size()); },
      [](std::size_t i, std::size_t) { return 60000 * mixed(i); }},
     {"norm", [](const Value& x) { return norm(x); },
      [](const Value& x, std::vector<int> dims) { return norm(x, std::move(dims)); },

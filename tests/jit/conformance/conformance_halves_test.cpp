@@ -11,7 +11,7 @@ using namespace coconet::test;
 
 namespace {
 
-const std::vector<Sizes> lengths = {{{"n", 1}}, {{"n", 5}}, {{"n", 67}}, {{"n", 1000}}};
+const std::vector<Sizes> sizes_of_halves = {{{"n", 1}}, {{"n", 5}}, {{"n", 67}}, {{"n", 1000}}};
 
 /// An f32 that is kept as its halves, and one as a bf16 alone; `beside` widens the lanes.
 Program kept(int ranks, Placement placement, DType beside) {
@@ -40,7 +40,7 @@ TEST_CASE("halves and stochastic rounding equal the reference in every layout an
         if (beside == boolean) continue;
         require_conforms(kept(ranks, placement, beside),
                          one_kernel("kept", {"upper.new", "lower.new", "alone.new", "chosen"}),
-                         ranks, lengths, 3);
+                         ranks, sizes_of_halves, 3);
       }
     }
   }

@@ -17,7 +17,8 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-constexpr std::int64_t n = 70'001;  // f32 of more than four blocks that have one checksum each
+constexpr std::int64_t elements =
+    70'001;  // f32 of more than four blocks that have one checksum each
 
 /// What `body` throws on the ranks of a local world whose steps are checked.
 std::vector<RankOutcome> outcomes(int ranks, const std::function<void(World&)>& body) {
@@ -44,13 +45,13 @@ Executable compile_step(const World& world, bool fused = true) {
         .reorder("total.all_gather", {"w.new"})
         .fuse("fused", "all_reduce", {"total.reduce_scatter", "w.slice", "w.all_gather"});
   }
-  return compile(program, schedule, world, {{"n", n}});
+  return compile(program, schedule, world, {{"n", elements}});
 }
 
 void fill(Executable& step) {
-  step.write("g", std::vector<float>(n, 2));
-  step.write("mask", std::vector<float>(n, 1));
-  step.write("w", std::vector<float>(n, 5));
+  step.write("g", std::vector<float>(elements, 2));
+  step.write("mask", std::vector<float>(elements, 1));
+  step.write("w", std::vector<float>(elements, 5));
 }
 
 void change(Executable& step, const char* name, std::size_t index, float value) {
@@ -69,11 +70,11 @@ TEST_CASE("ranks whose replicated tensors differ are told which, where, and go o
       if (world.rank() == 1) change(step, "mask", 40'000, 0.5F);
       first[world.rank()] = outcome_of([&] { step.run({{"lr", 0.5}}); });
       if (world.rank() == 1) change(step, "mask", 40'000, 1);
-      if (world.rank() != 0) change(step, "w", n - 1, 7);
+      if (world.rank() != 0) change(step, "w", elements - 1, 7);
       second[world.rank()] = outcome_of([&] { step.run({{"lr", 0.5}}); });
-      if (world.rank() != 0) change(step, "w", n - 1, 5);
+      if (world.rank() != 0) change(step, "w", elements - 1, 5);
       step.run({{"lr", 0.5}});
-      if (elements_of(step, "w") != std::vector<float>(n, 8))
+      if (elements_of(step, "w") != std::vector<float>(elements, 8))
         throw InternalError("the step's result is wrong");
     }));
     check_outcomes(
@@ -150,7 +151,7 @@ TEST_CASE("scattered tensors are compared, too") {
 }
 
 TEST_CASE("ranks that are threads may not share memory that one of them writes") {
-  std::vector<float> common(n, 1);
+  std::vector<float> common(elements, 1);
   check_outcomes(outcomes(2,
                           [&](World& world) {
                             Executable step = compile_step(world, false);

@@ -16,7 +16,7 @@ using Catch::Matchers::Matches;
 
 namespace {
 
-constexpr std::int64_t n = 5000;  // several chunks of every slice
+constexpr std::int64_t chunked = 5000;  // several chunks of every slice
 
 /// Those of every combination that sends chunks through mailboxes.
 std::vector<Knobs> all_of_mailboxes() {
@@ -33,7 +33,8 @@ std::vector<Knobs> all_of_mailboxes() {
 
 /// What ranks throw in a step of one kernel, "exchanged", that does `collective` and nothing else.
 std::vector<RankOutcome> exchange(int ranks, const std::string& kind, const Knobs& knobs,
-                                  Value (*collective)(const Value& x), std::int64_t elements = n) {
+                                  Value (*collective)(const Value& x),
+                                  std::int64_t elements = chunked) {
   return outcomes_of(ranks, [&](World& world) {
     Program program("exchange", Mesh::over(world));
     const Value x = program.input("x", f32, {elements}, local);

@@ -19,7 +19,7 @@ std::size_t& live_teams() {
   return count;
 }
 
-bool is_supported() {
+bool has_multicast() {
   return setting("STUB_CUDA_MULTICAST", 0) != 0;
 }
 
@@ -68,7 +68,7 @@ using namespace stub;
 CUresult cuMulticastGetGranularity(std::size_t* bytes, const CUmulticastObjectProp*,
                                    CUmulticastGranularity_flags) {
   return call("cuMulticastGetGranularity", Needs::initialisation, [&](Lock&) {
-    if (!is_supported()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_multicast()) return CUDA_ERROR_NOT_SUPPORTED;
     *bytes = multicast_granularity;
     note("cuMulticastGetGranularity");
     return CUDA_SUCCESS;
@@ -78,7 +78,7 @@ CUresult cuMulticastGetGranularity(std::size_t* bytes, const CUmulticastObjectPr
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle* handle,
                            const CUmulticastObjectProp* properties) {
   return call("cuMulticastCreate", Needs::initialisation, [&](Lock&) {
-    if (!is_supported()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_multicast()) return CUDA_ERROR_NOT_SUPPORTED;
     if (properties->numDevices == 0 || properties->numDevices > 64 || properties->size == 0 ||
         properties->size % multicast_granularity != 0 || properties->flags != 0)
       return CUDA_ERROR_INVALID_VALUE;

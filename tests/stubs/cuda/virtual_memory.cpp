@@ -25,7 +25,7 @@ bool is_whole(std::size_t bytes) {
   return bytes > 0 && bytes % granularity == 0;
 }
 
-bool is_supported() {
+bool has_virtual_memory() {
   return setting("STUB_CUDA_VMM", 1) != 0;
 }
 
@@ -102,14 +102,14 @@ CUresult cuMemGetAllocationGranularity(std::size_t* bytes, const CUmemAllocation
                                        CUmemAllocationGranularity_flags) {
   return ask("cuMemGetAllocationGranularity", Needs::initialisation, [&](Lock&) {
     *bytes = granularity;
-    return is_supported() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+    return has_virtual_memory() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
   });
 }
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
                      const CUmemAllocationProp* properties, unsigned long long) {
   return call("cuMemCreate", Needs::initialisation, [&](Lock&) {
-    if (!is_supported()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
     const int device = properties->location.id;
     if (!is_whole(bytes) || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
         properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -189,7 +189,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, vo
 CUresult cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t alignment,
                              CUdeviceptr, unsigned long long) {
   return call("cuMemAddressReserve", Needs::initialisation, [&](Lock&) {
-    if (!is_supported()) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!has_virtual_memory()) return CUDA_ERROR_NOT_SUPPORTED;
     if (!is_whole(bytes) || (alignment & (alignment - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
     Range* const range = memory().add(bytes, std::max(alignment, granularity), false);
     if (range == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;

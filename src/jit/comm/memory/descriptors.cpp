@@ -35,7 +35,7 @@ namespace coconet::jit {
 
 namespace {
 
-[[noreturn]] void fail(std::string_view what) {
+[[noreturn]] void fail_to_hand(std::string_view what) {
   throw CommError(
       fmt::format("cannot hand memory to the other ranks: {}: {}", what, std::strerror(errno)));
 }
@@ -123,7 +123,7 @@ void send_message(const OpenFile& socket, Secret secret, int descriptor) {
     std::memcpy(CMSG_DATA(one), &descriptor, sizeof descriptor);
   }
   if (uninterrupted([&] { return sendmsg(socket.number(), &header, MSG_NOSIGNAL); }) < 0)
-    fail("sendmsg");
+    fail_to_hand("sendmsg");
 }
 
 /// The next message; nothing where none is there.
@@ -142,7 +142,7 @@ std::optional<Parcel> take_message(const OpenFile& socket) {
   const ssize_t size = uninterrupted(
       [&] { return recvmsg(socket.number(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT); });
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return std::nullopt;
-  if (size < 0) fail("recvmsg");
+  if (size < 0) fail_to_hand("recvmsg");
   for (cmsghdr* one = CMSG_FIRSTHDR(&header); one != nullptr; one = CMSG_NXTHDR(&header, one)) {
     if (one->cmsg_level != SOL_SOCKET) continue;
     const std::size_t length = one->cmsg_len - CMSG_LEN(0);
@@ -170,14 +170,15 @@ class Channel {
     if (!socket_.is_open() ||
         setsockopt(socket_.number(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof yes) != 0 ||
         bind(socket_.number(), address.get(), address.length) != 0)
-      fail("making a socket");
+      fail_to_hand("making a socket");
   }
 
   /// Joins it with the end that `peer` has for this rank, `me`; then nobody else's messages come,
   /// and those that came are thrown away. No rank sends before all have joined.
   void join(const Introduction& peer, int me) {
     const Address address(peer.name, me);
-    if (connect(socket_.number(), address.get(), address.length) != 0) fail("connecting sockets");
+    if (connect(socket_.number(), address.get(), address.length) != 0)
+      fail_to_hand("connecting sockets");
     peer_ = peer;
     while (take_message(socket_)) continue;
   }
@@ -198,7 +199,7 @@ class Channel {
       constexpr std::chrono::milliseconds longest{1000};
       pollfd ready{socket_.number(), POLLIN, 0};
       if (poll(&ready, 1, static_cast<int>(std::min(left, longest).count())) < 0 && errno != EINTR)
-        fail("poll");
+        fail_to_hand("poll");
     }
   }
 
