@@ -6,6 +6,27 @@ set -euo pipefail
 # shellcheck source=tests/mpi/launch/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/launch/setup.sh" "$1"
 
+# fault NODES NAME: a case of what goes wrong.
+fault() {
+  echo "== $2 on $1"
+  on "$1" "$tests" "[$2]" --warn NoTests --use-colour no
+}
+stopped_in_mpi() {
+  local code=0 log=$work/stopped
+  echo "== stopped-in-mpi on ab"
+  on ab "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no >"$log" 2>&1 || code=$?
+  ((code != 0 && code != 124)) && grep -qF "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 5 s; without an \
+answer, as processes are that are stopped or have ended, on other nodes: rank 1. " "$log" && return
+  cat "$log"
+  echo "nodes.sh: the job ended with $code, and does not name the rank of another node that is stopped inside MPI" >&2
+  return 1
+}
+for case in "ab late" "ab late-collective" "aabb late-of-four" "aabb late-for-step" "abab late-of-four"; do
+  # shellcheck disable=SC2086
+  COCONET_TIMEOUT_S=4 begin fault $case
+done
+COCONET_TIMEOUT_S=5 begin stopped_in_mpi
+
 of_comm=(aab) of_nodes=(aabb)
 [[ -z ${TESTS_ALL-} ]] || of_comm=(ab aab) of_nodes=(abb aabb abab)
 for nodes in "${of_comm[@]}"; do
@@ -20,34 +41,8 @@ done
 echo "== whether others still run"
 "$tests" --filenames-as-tags "[#pulse_test]" --use-colour no
 
-# fault NODES NAME: a case of what goes wrong.
-fault() {
-  echo "== $2 on $1"
-  on "$1" "$tests" "[$2]" --warn NoTests --use-colour no
-}
 for name in broken leaves application different; do fault ab $name; done
 for name in leaves-of-four different; do fault aabb $name; done
-# Others wait for late ranks, so that these jobs run beside each other.
-late=() number=0
-for case in "ab late" "ab late-collective" "aabb late-of-four" "aabb late-for-step" "abab late-of-four"; do
-  # shellcheck disable=SC2086
-  COCONET_TIMEOUT_S=4 fault $case >"$work/late.$number" 2>&1 &
-  late[number++]=$!
-done
-for number in "${!late[@]}"; do
-  wait "${late[number]}" || {
-    cp "$work/late.$number" "$work/log"
-    fail "a late rank was not missed as it should be"
-  }
-done
-cat "$work"/late.*
-
-echo "== stopped-in-mpi on ab"
-code=0
-COCONET_TIMEOUT_S=5 on ab "$tests" "[stopped-in-mpi]" --warn NoTests --use-colour no >"$work/log" 2>&1 || code=$?
-((code != 0 && code != 124)) || fail "a rank of another node that is stopped inside MPI ended the job with $code"
-grep -qF "rank 0 was inside MPI_Allreduce when COCONET_TIMEOUT_S had passed, 5 s; without an answer, as processes are that are \
-stopped or have ended, on other nodes: rank 1. " "$work/log" || fail "a rank of another node that is stopped inside MPI is not named"
 
 programs=(sgd momentum_sgd adam adamw lamb)
 program=${programs[${TESTS_SEED:-1} % 5]}
@@ -76,4 +71,5 @@ COCONET_LOG=info on aabb env COCONET_CACHE_DIR="$work/@" "$bin/coconet" run adam
 on aabb env COCONET_CACHE_DIR="$work/@" COCONET_CXXFLAGS=-DNODE_@ "$bin/coconet" run sgd --nodes 2 --schedule hierarchical \
   --check >"$work/log" 2>&1 || fail "nodes with different compilers did not find their kernels"
 [[ $(kernels a) == 4 && $(kernels b) == 4 ]] || fail "a node took kernels that are not for it"
+await_begun
 echo "nodes.sh: all checks passed"

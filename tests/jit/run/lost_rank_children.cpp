@@ -71,7 +71,8 @@ std::string waited(const std::string& rank, const std::string& what_for, const s
 }  // namespace
 
 TEST_CASE("a rank that does not fill mailboxes", "[.child][no-message]") {
-  const std::vector<Knobs> all = all_of_mailboxes();
+  std::vector<Knobs> all = all_of_mailboxes();
+  std::erase_if(all, [](const Knobs&) { return !draw(); });
   const auto outcomes_of_all = side_by_side(all, [](const Knobs& knobs) {
     return exchange(3, "all_reduce", knobs, [](const Value& x) { return all_reduce(x, sum); });
   });

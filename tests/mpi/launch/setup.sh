@@ -18,3 +18,21 @@ fail() {
   [[ ! -e $work/log ]] || cat "$work/log" >&2
   exit 1
 }
+
+# begin COMMAND...: runs COMMAND beside what comes next: a job whose time is spent waiting.
+begun=()
+begin() {
+  "$@" >"$work/begun.${#begun[@]}" 2>&1 &
+  begun+=($!)
+}
+# await_begun: prints what they have printed, and fails where one has failed.
+await_begun() {
+  local number
+  for number in "${!begun[@]}"; do
+    wait "${begun[number]}" || {
+      cp "$work/begun.$number" "$work/log"
+      fail "what ran beside the others has failed"
+    }
+    cat "$work/begun.$number"
+  done
+}
