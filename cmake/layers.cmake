@@ -21,11 +21,13 @@ function(coconet_window out layer)
   set(${out} ${PROJECT_BINARY_DIR}/layers/${layer} PARENT_SCOPE)
 endfunction()
 
-# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir])
+# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir] [WAITS])
 #
-# A layer without SOURCES is headers only. USES are libraries outside the project. GENERATED is a directory of generated headers that belong to the layer.
+# A layer without SOURCES is headers only. USES are libraries outside the project. GENERATED is a directory of generated
+# headers that belong to the layer. A layer that WAITS spends its time on disks, compilers and measurements: it is
+# compiled with -O1, which takes a quarter less time.
 function(coconet_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "" "FOLDER;GENERATED" "SOURCES;SEES;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "WAITS" "FOLDER;GENERATED" "SOURCES;SEES;USES")
 
   coconet_window(window ${name})
   cmake_path(GET layer_FOLDER PARENT_PATH parent)
@@ -36,6 +38,9 @@ function(coconet_layer name)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
     target_compile_options(${name} PRIVATE ${COCONET_INSTALLED_OPTIONS})
+    if(layer_WAITS)
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
     if(precompiles)
       # Where a library brings other options the compiler takes the headers as they are.
       target_precompile_headers(${name} REUSE_FROM coconet_headers)
