@@ -11,7 +11,7 @@ fail() {
 
 usage() {
   cat <<TEXT
-usage: tests/mutants.sh [--count N] [--seed N] [--quick-only] [--keep] [--list]
+usage: tests/mutants.sh [--count N] [--seed N] [--begin N] [--quick-only] [--keep] [--list]
 
 Clones the last commit into a scratch folder, builds it, and changes it in N places, one after another, drawn from all
 folders of src/: an operator, a bound, a constant, a memory order, or a statement that goes away or trades places with
@@ -19,6 +19,7 @@ the next one. Each is built and run against the quick suite, the tests of its fo
 all cases, and where it is in code that kernels run, against the search for races, too.
   --count N     mutants (60)
   --seed N      what they, and the quick suite's cases, are drawn by (1)
+  --begin N     the drawn change to begin with (1), as each line says: an earlier run goes on where it ended
   --quick-only  nothing runs against all cases
   --keep        keeps the scratch folder
   --list        draws and prints, and builds nothing
@@ -26,12 +27,13 @@ A change that does not compile is drawn again. A line a mutant says where it is,
 TEXT
 }
 
-count=60 seed=1 quick_only=false keep=false list=false
+count=60 seed=1 begin=1 quick_only=false keep=false list=false
 number() { [[ ${2-} =~ ^[1-9][0-9]{0,8}$ ]] || fail "$1 takes a number, 1 or more, and got '${2-}'."; }
 while (($# > 0)); do
   case $1 in
     --count) number "$@" && count=$2 && shift ;;
     --seed) number "$@" && seed=$2 && shift ;;
+    --begin) number "$@" && begin=$2 && shift ;;
     --quick-only) quick_only=true ;;
     --keep) keep=true ;;
     --list) list=true ;;
@@ -191,13 +193,15 @@ if ! $list; then
   cp -a "$build/test_cache" "$work/test_cache"
 fi
 
-mutants=0 quick=0 all=0 uncompiled=0
+mutants=0 quick=0 all=0 uncompiled=0 drawn=0
 while ((mutants < count)) && IFS=$'\x1f' read -r _ file at from to <&3; do
+  drawn=$((drawn + 1))
+  ((drawn >= begin)) || continue
   line=$(sed -n "${at}s/^ *//p" "$clone/$file")
   change || continue
   if $list; then
     mutants=$((mutants + 1))
-    echo "$mutants/$count $file:$at: $(described "$line")"
+    echo "$mutants/$count, change $drawn: $file:$at: $(described "$line")"
   elif ! cmake --build "$build" >"$log" 2>&1; then
     uncompiled=$((uncompiled + 1))
   else
@@ -218,7 +222,7 @@ while ((mutants < count)) && IFS=$'\x1f' read -r _ file at from to <&3; do
     else
       fate="SURVIVED"
     fi
-    echo "$mutants/$count $file:$at: $(described "$line"): $fate"
+    echo "$mutants/$count, change $drawn: $file:$at: $(described "$line"): $fate"
   fi
   git -C "$clone" checkout -q -- "$file"
 done 3< <(tr '\t' '\037' <"$work/changes")

@@ -27,7 +27,7 @@ says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got ''." "$ru
 says 0 "usage: tests/run.sh [--all] [--sanitizers]" "$source_dir/tests/run.sh" --help
 says 1 "tests/run.sh: unknown argument '--fast'; see tests/run.sh --help." "$source_dir/tests/run.sh" --fast
 says 1 "tests/run.sh: TESTS_SEED is 'x'; it must be a number." env TESTS_SEED=x "$source_dir/tests/run.sh"
-says 0 "usage: tests/mutants.sh [--count N] [--seed N] [--quick-only] [--keep] [--list]" "$source_dir/tests/mutants.sh" --help
+says 0 "usage: tests/mutants.sh [--count N] [--seed N] [--begin N] [--quick-only] [--keep] [--list]" "$source_dir/tests/mutants.sh" --help
 says 1 "tests/mutants.sh: unknown argument '--fast'; see tests/mutants.sh --help." "$source_dir/tests/mutants.sh" --fast
 says 1 "tests/mutants.sh: --count takes a number, 1 or more, and got '0'." "$source_dir/tests/mutants.sh" --count 0
 says 0 "usage: tests/gpu/run.sh [--bin DIR | --bundle DIR]" "$source_dir/tests/gpu/run.sh" --help
