@@ -46,10 +46,10 @@ double element(char tensor, std::size_t index, int owner) {
 double error_of(const std::vector<float>& out, std::size_t hidden, int ranks_of_stage) {
   double worst = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    double sum = element('b', i % hidden, 0);
-    for (int rank = 0; rank < ranks_of_stage; ++rank) sum += element('x', i, rank);
+    double total = element('b', i % hidden, 0);
+    for (int rank = 0; rank < ranks_of_stage; ++rank) total += element('x', i, rank);
     const double got = static_cast<double>(out[i]) - element('r', i, 0);
-    worst = std::max(worst, std::min(std::abs(got), std::abs(got - sum / (1 - dropped))));
+    worst = std::max(worst, std::min(std::abs(got), std::abs(got - total / (1 - dropped))));
   }
   return worst;
 }

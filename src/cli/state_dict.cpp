@@ -24,7 +24,7 @@
 namespace coconet::cli {
 namespace {
 
-constexpr std::string_view option = "--state-dict";
+constexpr std::string_view state_dict_option = "--state-dict";
 
 std::string file_in(const std::string& directory, std::string_view name) {
   return (std::filesystem::path(directory) / fmt::format("{}.npy", name)).string();
@@ -45,7 +45,7 @@ void write_number(const std::string& file, double number) {
   const auto narrow = static_cast<float>(number);
   std::vector<std::byte> element(sizeof narrow);
   std::memcpy(element.data(), &narrow, sizeof narrow);
-  jit::write_atomically(file, npy_text({DType::f32, {}, std::move(element)}), option);
+  jit::write_atomically(file, npy_text({DType::f32, {}, std::move(element)}), state_dict_option);
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void require_optimizer(const ProgramSpec& spec) {
     throw UsageError(
         fmt::format("{} is for the optimizers that ship, whose states have names in "
                     "PyTorch, not for {}.",
-                    option, spec.program));
+                    state_dict_option, spec.program));
   }
 }
 
@@ -65,13 +65,14 @@ void make_state_directory(const World& world, const std::string& directory) {
     if (is_by_rank(directory)) {
       throw UsageError(
           fmt::format("{} writes whole tensors, and takes a directory without %r, not '{}'.",
-                      option, directory));
+                      state_dict_option, directory));
     }
     if (world.rank() != 0) return;
     std::error_code error;
     std::filesystem::create_directories(directory, error);
     if (!error && std::filesystem::is_directory(directory, error)) return;
-    throw ConfigError(fmt::format("Cannot make the directory '{}' of {}: {}.", directory, option,
+    throw ConfigError(fmt::format("Cannot make the directory '{}' of {}: {}.", directory,
+                                  state_dict_option,
                                   error ? error.message() : "there is a file of that name"));
   });
 }
@@ -80,7 +81,7 @@ void write_state_dict(Executable& step, const World& world, const std::string& d
                       std::int64_t t) {
   const Program program = step.program();
   const bool may_skip = ir::graph_of(program)->find("skipped") >= 0;
-  take(step, world, files_of_states(program, directory), option);
+  take(step, world, files_of_states(program, directory), state_dict_option);
   jit::together(jit::comm_of(world), [&] {
     if (world.rank() != 0) return;
     const std::int64_t skipped =

@@ -231,7 +231,7 @@ class Report {
   [[nodiscard]] std::string short_size(const Sizes& sizes) const {
     std::string text;
     for (const auto& [name, extent] : sizes) {
-      const auto differs = [&](const jit::TunedSize& other) {
+      const auto differs = [&name = name, extent = extent](const jit::TunedSize& other) {
         const auto found = other.sizes.find(name);
         return found == other.sizes.end() || found->second != extent;
       };

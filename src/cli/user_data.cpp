@@ -110,12 +110,13 @@ void take(Executable& step, const World& world, const DataFiles& files, std::str
     const std::vector<std::int64_t>& shape = is_by_rank(file) ? slice.extent : slice.whole;
     std::vector<std::byte> elements(count_of(shape) * size_of(dtype));
     if (is_by_rank(file)) {
-      jit::together(jit::comm_of(world),
-                    [&] { step.read(name, dtype, elements.data(), count_of(shape)); });
+      jit::together(jit::comm_of(world), [&, &name = name] {
+        step.read(name, dtype, elements.data(), count_of(shape));
+      });
     } else {
       step.read_whole(name, dtype, elements.data(), count_of(shape));
     }
-    jit::together(jit::comm_of(world), [&] {
+    jit::together(jit::comm_of(world), [&, &file = file] {
       if (!is_by_rank(file) && world.rank() != 0) return;
       jit::write_atomically(of_rank(file, world.rank()),
                             file_text(dtype, shape, std::move(elements)), option);

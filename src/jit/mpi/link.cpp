@@ -32,9 +32,10 @@ void MpiLink::send(const std::vector<int>& ranks, int tag, const void* data, std
   const auto* const first = static_cast<const std::byte*>(data);
   for (const int rank : ranks) {
     sendings_.push_back({MPI_REQUEST_NULL, {first, first + bytes}});
-    auto& [request, kept] = sendings_.back();
+    auto& sending = sendings_.back();
     call_mpi(*membership_, "MPI_Isend", [&] {
-      return MPI_Isend(kept.data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_, &request);
+      return MPI_Isend(sending.bytes.data(), static_cast<int>(bytes), MPI_BYTE, rank, tag, world_,
+                       &sending.request);
     });
   }
   (void)told();

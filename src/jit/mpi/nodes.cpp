@@ -23,13 +23,17 @@ Indexed<std::string> gather_by_mpi(MPI_Comm comm, Membership& membership, std::s
   int ranks = 1;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
-  auto& [request, lengths, counts, places, own, all] = transfer;
+  std::string& own = transfer.mine;
+  std::string& all = transfer.all;
+  Indexed<std::uint64_t>& lengths = transfer.lengths;
+  Indexed<int>& counts = transfer.counts;
+  Indexed<int>& places = transfer.places;
   own = mine;
   lengths = Indexed<std::uint64_t>(ranks);
   lengths[rank] = mine.size();
   call_mpi(membership, "MPI_Iallgather", [&] {
     return MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, lengths.data(), 1, MPI_UINT64_T, comm,
-                          &request);
+                          &transfer.request);
   });
   wait("MPI_Iallgather");
   Indexed<std::string> texts(ranks);
@@ -46,7 +50,7 @@ Indexed<std::string> gather_by_mpi(MPI_Comm comm, Membership& membership, std::s
     call_mpi(membership, "MPI_Iallgatherv", [&] {
       return MPI_Iallgatherv(own.data() + std::min<std::uint64_t>(own.size(), done), counts[rank],
                              MPI_CHAR, all.data(), counts.data(), places.data(), MPI_CHAR, comm,
-                             &request);
+                             &transfer.request);
     });
     wait("MPI_Iallgatherv");
     for (int from = 0; from < ranks; ++from) texts[from].append(all, places[from], counts[from]);

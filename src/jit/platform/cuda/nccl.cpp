@@ -22,9 +22,9 @@ using clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds patience{5};
 
 /// By DType. Integers of 16 bits, which NCCL does not know, and booleans are moved, never reduced.
-constexpr ncclDataType_t nccl_types[] = {
-    ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16, ncclInt64,
-    ncclInt32,   ncclFloat16, ncclInt8,    ncclUint8,    ncclUint8};
+constexpr ncclDataType_t nccl_types[] = {ncclFloat64, ncclFloat32, ncclFloat16, ncclBfloat16,
+                                         ncclInt64,   ncclInt32,   ncclFloat16, ncclInt8,
+                                         ncclUint8,   ncclUint8};
 static_assert(std::size(nccl_types) == std::size(all_dtypes));
 
 /// By Reduction.
@@ -97,7 +97,8 @@ class NcclGroup final : public Collectives {
 
   void run(Queue& queue, const CollectiveCall& call) override {
     require_reducible(call);
-    const auto& [in, out] = call.operands.front();
+    const void* const in = call.operands.front().in;
+    void* const out = call.operands.front().out;
     const ncclDataType_t type = type_of(call.dtype);
     const ncclRedOp_t operation = operators[static_cast<std::size_t>(call.reduction)];
     const auto stream = static_cast<cudaStream_t>(queue.handle());
