@@ -17,8 +17,8 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-constexpr std::int64_t elements =
-    70'001;  // f32 of more than four blocks that have one checksum each
+/// f32 of more than four blocks that have one checksum each.
+constexpr std::int64_t elements = 70'001;
 
 /// What `body` throws on the ranks of a local world whose steps are checked.
 std::vector<RankOutcome> outcomes(int ranks, const std::function<void(World&)>& body) {
