@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "ir/json/text.h"
 #include "jit/cache/entry.h"
 #include "jit/cache/inspect.h"
 #include "jit/cache/kernel_cache.h"
@@ -233,7 +234,7 @@ int cache_list(bool as_json) {
   }
   if (as_json) {
     const nlohmann::ordered_json all{{"cache", config().cache}, {"directories", directories}};
-    std::printf("%s\n", all.dump(2).c_str());
+    std::printf("%s\n", ir::json_text(all, 2).c_str());
   }
   return complain_of(layers);
 }

@@ -15,6 +15,7 @@
 #include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/json/text.h"
 #include "ir/reference/reference.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
@@ -257,11 +258,11 @@ class Checker {
 
 /// Rank 0's result on every rank. Infinity has no JSON, so the error travels as text.
 CheckResult shared(jit::Comm& comm, const CheckResult& mine) {
-  const nlohmann::json text = {{"passed", mine.passed},
-                               {"error", number(mine.max_rel_error)},
-                               {"bit_identical", mine.bit_identical},
-                               {"failure", mine.failure}};
-  const auto read = nlohmann::json::parse(comm.broadcast(text.dump(), 0));
+  const nlohmann::ordered_json text = {{"passed", mine.passed},
+                                       {"error", number(mine.max_rel_error)},
+                                       {"bit_identical", mine.bit_identical},
+                                       {"failure", mine.failure}};
+  const auto read = ir::json_of(comm.broadcast(ir::json_text(text), 0));
   CheckResult result = mine;
   result.passed = read.at("passed").get<bool>();
   result.max_rel_error = std::strtod(read.at("error").get<std::string>().c_str(), nullptr);

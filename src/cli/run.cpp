@@ -29,6 +29,7 @@
 #include "ir/ascii.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/json/text.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
@@ -81,9 +82,9 @@ std::string counted(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, (count == 1 ? "" : "s"));
 }
 
-nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, const World& world,
-                       const Outcome& outcome) {
-  nlohmann::json kernels = nlohmann::json::array();
+nlohmann::ordered_json as_json(const RunOptions& options, const ResolvedSpec& resolved,
+                               const World& world, const Outcome& outcome) {
+  auto kernels = nlohmann::ordered_json::array();
   for (const KernelReport& kernel : outcome.report.kernels) {
     kernels.push_back({{"name", kernel.name},
                        {"kind", kernel.kind},
@@ -95,32 +96,32 @@ nlohmann::json as_json(const RunOptions& options, const ResolvedSpec& resolved, 
                        {"exchange_bytes", kernel.exchange_bytes}});
   }
   const CacheCounters& cache = outcome.report.cache;
-  nlohmann::json json = {{"program", options.spec.program},
-                         {"schedule", resolved.schedule_name()},
-                         {"ranks", world.size()},
-                         {"world", world.kind()},
-                         {"nodes", world.nodes()},
-                         {"sizes", outcome.sizes},
-                         {"dtype", outcome.dtype},
-                         {"master_weights", nullptr},
-                         {"iters", outcome.timed},
-                         {"ms_median", outcome.ms_median},
-                         {"bytes", outcome.report.bytes},
-                         {"peer_bytes", outcome.report.peer_bytes},
-                         {"roofline_share", outcome.report.roofline_share},
-                         {"max_rel_error", nullptr},
-                         {"bit_identical", nullptr},
-                         {"table_bytes", outcome.report.table_bytes},
-                         {"notes", outcome.report.notes},
-                         {"cache",
-                          {{"hit_memory", cache.hit_memory},
-                           {"hit_disk", cache.hit_disk},
-                           {"hit_peer", cache.hit_peer},
-                           {"miss", cache.miss},
-                           {"compile_ms", cache.compile_ms},
-                           {"corrupt", cache.corrupt},
-                           {"publish_lost", cache.publish_lost}}},
-                         {"kernels", kernels}};
+  nlohmann::ordered_json json = {{"program", options.spec.program},
+                                 {"schedule", resolved.schedule_name()},
+                                 {"ranks", world.size()},
+                                 {"world", world.kind()},
+                                 {"nodes", world.nodes()},
+                                 {"sizes", outcome.sizes},
+                                 {"dtype", outcome.dtype},
+                                 {"master_weights", nullptr},
+                                 {"iters", outcome.timed},
+                                 {"ms_median", outcome.ms_median},
+                                 {"bytes", outcome.report.bytes},
+                                 {"peer_bytes", outcome.report.peer_bytes},
+                                 {"roofline_share", outcome.report.roofline_share},
+                                 {"max_rel_error", nullptr},
+                                 {"bit_identical", nullptr},
+                                 {"table_bytes", outcome.report.table_bytes},
+                                 {"notes", outcome.report.notes},
+                                 {"cache",
+                                  {{"hit_memory", cache.hit_memory},
+                                   {"hit_disk", cache.hit_disk},
+                                   {"hit_peer", cache.hit_peer},
+                                   {"miss", cache.miss},
+                                   {"compile_ms", cache.compile_ms},
+                                   {"corrupt", cache.corrupt},
+                                   {"publish_lost", cache.publish_lost}}},
+                                 {"kernels", kernels}};
   if (options.spec.master_weights) json["master_weights"] = to_string(*options.spec.master_weights);
   if (outcome.check) {
     json["max_rel_error"] = outcome.check->max_rel_error;
@@ -252,7 +253,8 @@ int run_on(const World& world, const RunOptions& options, const ResolvedSpec& re
     if (world.rank() != 0) return;
     print(options, resolved, world, outcome);
     if (!options.json.empty()) {
-      jit::write_atomically(options.json, as_json(options, resolved, world, outcome).dump(2) + "\n",
+      jit::write_atomically(options.json,
+                            ir::json_text(as_json(options, resolved, world, outcome), 2) + "\n",
                             "--json");
     }
     if (!options.trace.empty()) jit::write_atomically(options.trace, trace, "--trace");

@@ -6,13 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ir/json/text.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::cli {
 namespace {
 
-nlohmann::json name_event(const char* what, int rank, int lane, const std::string& name) {
+nlohmann::ordered_json name_event(const char* what, int rank, int lane, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
 }
 
@@ -20,7 +21,7 @@ nlohmann::json name_event(const char* what, int rank, int lane, const std::strin
 
 std::string trace_json(Executable& step, const World& world) {
   const int rank = world.rank();
-  nlohmann::json events = nlohmann::json::array();
+  auto events = nlohmann::ordered_json::array();
   events.push_back(name_event("process_name", rank, 0, fmt::format("rank {}", rank)));
   std::set<int> lanes;
   for (const TraceSpan& span : step.trace()) {
@@ -36,12 +37,12 @@ std::string trace_json(Executable& step, const World& world) {
   }
   for (const int lane : lanes)
     events.push_back(name_event("thread_name", rank, lane, fmt::format("stream {}", lane)));
-  nlohmann::json all = nlohmann::json::array();
-  for (const std::string& of_rank : jit::comm_of(world).all_gather(events.dump())) {
+  auto all = nlohmann::ordered_json::array();
+  for (const std::string& of_rank : jit::comm_of(world).all_gather(ir::json_text(events))) {
     if (rank != 0) return {};
-    for (nlohmann::json& event : nlohmann::json::parse(of_rank)) all.push_back(std::move(event));
+    for (nlohmann::ordered_json& event : ir::json_of(of_rank)) all.push_back(std::move(event));
   }
-  return nlohmann::json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(all)}}.dump() + "\n";
+  return ir::json_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(all)}}) + "\n";
 }
 
 }  // namespace coconet::cli

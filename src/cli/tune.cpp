@@ -20,6 +20,7 @@
 #include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
+#include "ir/json/text.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/config/files.h"
@@ -118,13 +119,13 @@ void write(const std::string& file, const jit::Tuned& tuned, const Program& prog
                         "--out");
 }
 
-nlohmann::json as_json(const sched::Space& space, const std::vector<jit::Trial>& trials) {
-  nlohmann::json all = nlohmann::json::array();
+nlohmann::ordered_json as_json(const sched::Space& space, const std::vector<jit::Trial>& trials) {
+  auto all = nlohmann::ordered_json::array();
   for (const jit::Trial& trial : trials) {
-    nlohmann::json one = {{"schedule", jit::describe(space, trial.variant)},
-                          {"ms", trial.ms},
-                          {"over_unfused", trial.relative},
-                          {"stopped", trial.stopped}};
+    nlohmann::ordered_json one = {{"schedule", jit::describe(space, trial.variant)},
+                                  {"ms", trial.ms},
+                                  {"over_unfused", trial.relative},
+                                  {"stopped", trial.stopped}};
     if (trial.predicted_us > 0) one["predicted_ms"] = trial.predicted_us / 1000;
     all.push_back(std::move(one));
   }
@@ -132,7 +133,7 @@ nlohmann::json as_json(const sched::Space& space, const std::vector<jit::Trial>&
 }
 
 std::string as_json(const jit::Tuned& tuned, const Program& program, double seconds) {
-  nlohmann::json sizes = nlohmann::json::array();
+  auto sizes = nlohmann::ordered_json::array();
   for (const jit::TunedSize& size : tuned.sizes) {
     sizes.push_back({{"sizes", size.sizes},
                      {"best", jit::describe(tuned.space, size.best)},
@@ -141,15 +142,15 @@ std::string as_json(const jit::Tuned& tuned, const Program& program, double seco
                      {"rank_correlation", jit::rank_correlation(size.trials)},
                      {"trials", as_json(tuned.space, size.trials)}});
     if (!size.all) continue;
-    nlohmann::json all = {{"trials", as_json(tuned.space, size.all->trials)},
-                          {"rank_correlation", jit::rank_correlation(size.all->trials)},
-                          {"repeatability", size.all->repeatability},
-                          {"choice_over_best", size.all->choice_over_best}};
+    nlohmann::ordered_json all = {{"trials", as_json(tuned.space, size.all->trials)},
+                                  {"rank_correlation", jit::rank_correlation(size.all->trials)},
+                                  {"repeatability", size.all->repeatability},
+                                  {"choice_over_best", size.all->choice_over_best}};
     if (size.all->choice_over_mpi) all["choice_over_mpi"] = *size.all->choice_over_mpi;
     sizes.back()["all"] = std::move(all);
   }
   const sched::Space& space = tuned.space;
-  return nlohmann::json{{"program", program.name()},
+  return ir::json_text({{"program", program.name()},
                         {"ranks", program.mesh().size()},
                         {"seconds", seconds},
                         {"generated", space.generated},
@@ -162,8 +163,8 @@ std::string as_json(const jit::Tuned& tuned, const Program& program, double seco
                           {"many", tuned.left_out.many}}},
                         {"kernels", tuned.kernels},
                         {"impossible", tuned.impossible},
-                        {"sizes", std::move(sizes)}}
-             .dump(2) +
+                        {"sizes", std::move(sizes)}},
+                       2) +
          "\n";
 }
 

@@ -7,6 +7,7 @@
 
 #include "coconet/error.h"
 #include "ir/json/element.h"
+#include "ir/json/text.h"
 #include "sched/schedule.h"
 
 namespace coconet::sched {
@@ -121,7 +122,7 @@ json as_json(const Steps& steps) {
 
 std::string to_json(const Steps& steps) {
   try {
-    return as_json(steps).dump(2) + "\n";
+    return ir::json_text(as_json(steps), 2) + "\n";
   } catch (const json::type_error&) {
     throw ScheduleError("schedule '" + steps.name +
                         "' cannot be written as JSON, which is UTF-8: a text in it is not");
@@ -202,7 +203,7 @@ std::string json_schema() {
                        {"required", {"coconet_schedule", "name"}},
                        {"oneOf", {{{"required", {"steps"}}}, {{"required", {"automatic"}}}}},
                        {"additionalProperties", false}};
-  return schema.dump(2) + "\n";
+  return ir::json_text(schema, 2) + "\n";
 }
 
 }  // namespace coconet::sched

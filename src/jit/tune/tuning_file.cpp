@@ -10,6 +10,7 @@
 
 #include "coconet/error.h"
 #include "ir/json/element.h"
+#include "ir/json/text.h"
 #include "jit/cache/digest.h"
 #include "sched/schedule.h"
 
@@ -162,9 +163,9 @@ std::string to_json(const TuningFile& file) {
   out["device"] = file.device;
   out["machines"] = json::array();
   for (const auto& [ranks, cluster] : file.machines)
-    out["machines"].push_back(json::parse(sched::to_json(cluster)));
+    out["machines"].push_back(ir::json_of(sched::to_json(cluster)));
   for (const auto& [ranks, cluster] : file.begun)
-    out["begun"].push_back(json::parse(sched::to_json(cluster)));
+    out["begun"].push_back(ir::json_of(sched::to_json(cluster)));
   for (const auto& [ranks, ways] : file.ways) {
     out["collectives"].push_back({{"ranks", ranks},
                                   {"copied_bytes", ways.copied_bytes},
@@ -178,13 +179,13 @@ std::string to_json(const TuningFile& file) {
       choices.push_back({{"sizes", choice.sizes},
                          {"ms", choice.ms},
                          {"over_unfused", choice.over_unfused},
-                         {"schedule", json::parse(choice.schedule)}});
+                         {"schedule", ir::json_of(choice.schedule)}});
       if (choice.collectives_by_mpi) choices.back()["collectives"] = "mpi";
     }
     out["programs"].push_back(
         {{"name", program.name}, {"digest", program.digest}, {"choices", std::move(choices)}});
   }
-  return out.dump(1) + "\n";
+  return ir::json_text(out, 1) + "\n";
 }
 
 }  // namespace coconet::jit

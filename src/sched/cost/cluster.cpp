@@ -13,6 +13,7 @@
 #include "coconet/error.h"
 #include "ir/graph.h"
 #include "ir/json/element.h"
+#include "ir/json/text.h"
 #include "ir/read_file.h"
 
 namespace coconet::sched {
@@ -280,7 +281,7 @@ std::string to_json(const Cluster& cluster) {
     out["library"][std::string(to_string(op))] = as_json(times);
   for (const auto& [way, times] : cluster.mailboxes) out["mailboxes"][way] = as_json(times);
   if (!cluster.lines.empty()) out["lines"] = as_json(cluster.lines);
-  return out.dump(2) + "\n";
+  return ir::json_text(out, 2) + "\n";
 }
 
 Cluster load_cluster(const std::string& name_or_file) {
