@@ -41,12 +41,17 @@ install_packages() {
     fail "apt-get could not install: ${missing[*]}"
 }
 
-# Configures the preset $1 and builds its targets ($2 and so on; everything when there are none). A new build of release
-# compiles several files as one, which takes a third of the time; one that somebody has configured goes on as it is.
+# Whether a new build of release compiles several files as one, which takes far less time. One that somebody has
+# configured goes on as it is, but for OFF, which finds a file that leans on those compiled with it.
+unity=ON
+
+# Configures the preset $1 and builds its targets ($2 and so on; everything when there are none).
 build_preset() {
   local preset=$1 target targets=() options=()
   shift
-  [[ $preset != release || -e $root/build/release/CMakeCache.txt ]] || options+=(-DCMAKE_UNITY_BUILD=ON)
+  if [[ $preset == release ]] && [[ $unity == OFF || ! -e $root/build/release/CMakeCache.txt ]]; then
+    options+=("-DCMAKE_UNITY_BUILD=$unity")
+  fi
   for target in "$@"; do
     targets+=(--target "$target")
   done

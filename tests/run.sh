@@ -99,6 +99,7 @@ if $all; then
   fi
 fi
 if $all; then
+  unity=OFF
   build_preset release all bench
 else
   build_preset release

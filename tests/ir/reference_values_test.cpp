@@ -38,7 +38,7 @@ TEST_CASE("states keep their value from before the step until the step is over")
 }
 
 TEST_CASE("an update broadcasts its value, slices it and rounds it to the state") {
-  Program p("fill", three);
+  Program p("fill", Mesh({{"world", 3}}));
   const Value x = p.state("x", f16, {2, 4}, sliced(1));
   const Value row = p.input("row", f16, {4}, replicated);
   const Value y = p.state("y", f16, {3}, replicated);
@@ -84,7 +84,7 @@ TEST_CASE("a product of integers wraps at every factor, as kernels do") {
 }
 
 TEST_CASE("not-a-number on one rank wins every max and min") {
-  Program p("nan", three);
+  Program p("nan", Mesh({{"world", 3}}));
   const Value x = p.input("x", f32, {1}, local);
   p.output("largest", all_reduce(x, max));
   p.output("smallest", all_reduce(x, min));
