@@ -135,7 +135,7 @@ tests_of() {
     src/jit/platform/*) echo '^jit/(host_compiler|executable)|^cuda/launch' ;;
     src/jit/prelude/cuda/*) echo '^jit/nvrtc' ;;
     src/jit/prelude/* | src/jit/exchange/* | src/jit/abi/*)
-      echo '^jit/(prelude|host_threads|mailbox|conformance_collective|conformance_overlap)' ;;
+      echo '^jit/(prelude|math|host_threads|mailbox|conformance_collective|conformance_overlap)' ;;
     src/jit/codegen/*) echo '^jit/(conformance|table|property)' ;;
     *) echo '^jit/(executable|scattered|tile_counts|bad_input|overlap|conformance)' ;;
   esac

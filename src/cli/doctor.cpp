@@ -72,6 +72,17 @@ void examine_host_compiler(const Config& config, Findings& findings) {
     findings.here("host kernels",
                   fmt::format("compiled for {}, run by {} cores", isa.substr(0, isa.find('\n')),
                               std::thread::hardware_concurrency()));
+    const auto fused = compiler.compile(
+        "#if !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)\n#error no fused multiply and add\n"
+        "#endif\nextern \"C\" int coconet_trial() { return 1; }\n");
+    if (fused.ok) {
+      findings.here("host functions", "exp, log, sin and their like are vectors");
+    } else {
+      findings.below("host functions", "C's library computes them for one element at a time",
+                     "exp, log, sin and their like take several times as long",
+                     "name a processor with fused multiply and add in COCONET_CXXFLAGS, such as "
+                     "-march=haswell, where this is one");
+    }
   } catch (const Error& error) {
     findings.broken("host compiler", error.what(), cure);
   }

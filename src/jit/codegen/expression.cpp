@@ -156,14 +156,34 @@ bool reads_once(std::string_view device) {
   return std::ranges::all_of(reads, [](int count) { return count <= 1; });
 }
 
-bool chooses(std::string_view text) {
-  // clang-format off
-  static constexpr std::string_view signs[] = {
-      "?", "&&", "||", "rounded<", "to_float<", "to_integer<", "dropout_(", "stochastic_cast_(",
-      "upper_half_(", "join_halves_(", "abs_(", "sign_("};
-  // clang-format on
+namespace {
+
+template <std::size_t N>
+bool has_any(std::string_view text, const std::string_view (&signs)[N]) {
   return std::ranges::any_of(
       signs, [&](std::string_view sign) { return text.find(sign) != std::string_view::npos; });
+}
+
+constexpr std::string_view waves[] = {"sin_(", "cos_("};
+// clang-format off
+constexpr std::string_view other_functions[] = {
+    "exp_(", "expm1_(", "log_(", "log1p_(", "tanh_(", "erf_(", "gelu_(", "pow_(", "power_<", "root_("};
+constexpr std::string_view choices[] = {
+    "?", "&&", "||", "rounded<", "to_float<", "to_integer<", "dropout_(", "stochastic_cast_(",
+    "upper_half_(", "join_halves_(", "abs_(", "sign_("};
+// clang-format on
+
+}  // namespace
+
+bool calls_functions(std::string_view text) {
+  return has_any(text, waves) || has_any(text, other_functions);
+}
+
+std::string lanes_over(std::string_view text) {
+  if (has_any(text, waves))
+    return "wave_lanes<N, VECTOR_BYTES / W>([&](int l, auto sin_, auto cos_) INLINED {";
+  if (has_any(text, other_functions)) return "choosing_lanes<N>([&](int l) INLINED {";
+  return std::string(has_any(text, choices) ? "choosing_" : "") + "lanes<N>([&](int l) {";
 }
 
 std::string identifier(std::string_view text) {
@@ -190,7 +210,7 @@ std::string identifier(std::string_view text) {
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "choosing_lanes", "converted", "wrapped", "to_integer",
+      "choosing_lanes", "wave_lanes", "INLINED", "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
       "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals",

@@ -32,8 +32,11 @@ namespace coconet::jit {
 /// expression.
 [[nodiscard]] bool reads_once(std::string_view device);
 
-/// Whether statements of the dialect choose between values, in themselves or in what they call.
-[[nodiscard]] bool chooses(std::string_view text);
+/// Whether text of the dialect calls a function of the prelude's functions.h.
+[[nodiscard]] bool calls_functions(std::string_view text);
+/// The start of a loop over lanes with these statements: the prelude has one for those that choose
+/// between values, in themselves or in what they call, and one for those with sines and cosines.
+[[nodiscard]] std::string lanes_over(std::string_view text);
 
 /// `text` made a C identifier that is no word of the dialect.
 [[nodiscard]] std::string identifier(std::string_view text);

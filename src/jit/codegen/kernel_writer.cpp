@@ -315,6 +315,7 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   if (tells_buffers_in(step_, graph())) headers.emplace_back("buffers.h");
   if (std::ranges::any_of(loads_, [&](const Load& load) { return is_strided(load); }))
     headers.emplace_back("strided.h");
+  if (calls_functions(body)) headers.emplace_back("functions.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,
           all_linear(), 1,       by_bucket_};

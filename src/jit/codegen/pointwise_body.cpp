@@ -145,8 +145,8 @@ std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
           fmt::format("{}const auto {} = {};\n", indent, out, writer_.to_store(computed, dtype));
     }
   }
-  return declarations + indent + (chooses(text) ? "choosing_" : "") + "lanes<N>([&](int l) {\n" +
-         text + indent + "});\n" + collected.additions + conversions;
+  return declarations + indent + lanes_over(text) + "\n" + text + indent + "});\n" +
+         collected.additions + conversions;
 }
 
 bool PointwiseKernel::is_kept(BufferId id) const {

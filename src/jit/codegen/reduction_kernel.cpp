@@ -322,9 +322,9 @@ class ReductionKernel {
     const std::string values = writer_.unique(reduction_.name + "_values");
     const std::string value = writer_.read(reduction_.operands.front(), reduction_.dtype);
     text.vector += fmt::format(
-        "{0}vec<N, {1}> {2};\n{0}lanes<N>([&](int l) {{\n{3}"
-        "{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
-        indent, type_, values, lanes, writer_.label(reduced_), value);
+        "{0}vec<N, {1}> {2};\n{0}{6}\n{3}{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
+        indent, type_, values, lanes, writer_.label(reduced_), value,
+        calls_functions(lanes + value) ? lanes_over(lanes + value) : "lanes<N>([&](int l) {");
     return text;
   }
 

@@ -6,19 +6,9 @@
   DEVICE f32 name##_(f32 x) { return LIBRARY(name##f)(x); } \
   DEVICE f64 name##_(f64 x) { return LIBRARY(name)(x); }
 COCONET_MATH(sqrt)
-COCONET_MATH(exp)
-COCONET_MATH(expm1)
-COCONET_MATH(log)
-COCONET_MATH(log1p)
-COCONET_MATH(sin)
-COCONET_MATH(cos)
-COCONET_MATH(tanh)
-COCONET_MATH(erf)
 COCONET_MATH(floor)
 COCONET_MATH(ceil)
 #undef COCONET_MATH
-DEVICE f32 pow_(f32 x, f32 y) { return LIBRARY(powf)(x, y); }
-DEVICE f64 pow_(f64 x, f64 y) { return LIBRARY(pow)(x, y); }
 
 // ---- computation types: f16 and bf16 compute in f32, all others in their own type ---------------
 
@@ -184,8 +174,6 @@ template <class T>
 DEVICE T sign_(T x) {
   return x > 0 ? T(1) : x < 0 ? T(-1) : T(x + T(0));
 }
-DEVICE f32 gelu_(f32 x) { return 0.5f * x * (1 + erf_(x * 0.70710678118654752f)); }
-DEVICE f64 gelu_(f64 x) { return 0.5 * x * (1 + erf_(x * 0.70710678118654752440)); }
 
 /// An f32 as the nearest bf16, ties away from zero, and its lower 16 bits; and put together again.
 /// NaN stays NaN: as it may have nothing above them, the upper half is made quiet.

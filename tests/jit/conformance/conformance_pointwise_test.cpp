@@ -55,6 +55,22 @@ TEMPLATE_TEST_CASE("the sign of a zero is 0, whatever sign it has", "", Half, BF
   }
 }
 
+TEST_CASE("a power that is a number equals the reference") {
+  for (const DType dtype : {f32, f64, f16, bf16}) {
+    Program program("powers", Mesh({{"world", 2}}));
+    const Value x = program.input("x", dtype, {program.dim("n")}, local);
+    std::vector<std::string> names;
+    for (const double exponent : {-2.0, -1.0, -0.5, 0.5, 2.0, 3.0, 4.0, 5.0}) {
+      const std::string name = "power_" + std::to_string(names.size());
+      const Value base = std::fabs(exponent) == 0.5 ? abs(x) + 0.25 : x;
+      program.output(name, pow(base, exponent).named(name));
+      names.push_back(name);
+    }
+    require_conforms(program, one_kernel("powers_of_" + std::string(to_string(dtype)), names), 2,
+                     {Sizes{{"n", 1}}, Sizes{{"n", 1003}}});
+  }
+}
+
 TEST_CASE("every cast equals the reference") {
   for (const DType from : all_dtypes) {
     Program program("casts", Mesh({{"world", 2}}));

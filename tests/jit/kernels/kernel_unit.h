@@ -23,7 +23,9 @@ inline jit::KernelBatch unit_with_all_headers(std::string_view target) {
                                       "buffers.h",
                                       "segments.h",
                                       "columns.h",
-                                      "rows.h"};
+                                      "rows.h",
+                                      "strided.h",
+                                      "functions.h"};
   const auto add = [&](std::string_view header) {
     if (!header.empty() && std::ranges::find(headers, header) == headers.end())
       headers.emplace_back(header);

@@ -30,12 +30,31 @@ constexpr Processor processors[] = {{"-march=x86-64", R"(\bmulps\b.*%xmm)"},
                                     {"-march=haswell", R"(\bvmulps\b.*%ymm)"},
                                     {"-march=skylake-avx512", R"(\bvmulps\b.*%zmm)"}};
 
-/// The instructions of y = x t, of f32; empty where there is no such compiler, or no objdump.
-std::vector<std::string> instructions_of(const std::string& cxx, const std::string& option) {
-  if (run_shell("command -v objdump && command -v " + cxx).code != 0) return {};
+/// y = x t, of f32.
+Program product() {
   Program program("scale", Mesh({{"world", 1}}));
   const Value x = program.input("x", f32, {program.dim("n")}, replicated);
   program.output("y", x * program.scalar("t"));
+  return program;
+}
+/// Kernels of several functions each, all of them together.
+std::vector<Program> programs_of_functions(DType dtype) {
+  std::vector<Program> programs;
+  const auto add = [&](const char* name, Value (*y)(Value)) {
+    Program& program = programs.emplace_back(name, Mesh({{"world", 1}}));
+    program.output("y", y(program.input("x", dtype, {program.dim("n")}, replicated)));
+  };
+  add("exps", [](Value x) { return exp(x) + expm1(x) + tanh(x) + erf(x); });
+  add("logs", [](Value x) { return log(x) + log1p(x); });
+  add("waves", [](Value x) { return sin(x) + cos(x); });
+  add("powers", [](Value x) { return pow(x, x); });
+  return programs;
+}
+
+/// The instructions of the program's kernel; empty where there is no such compiler, or no objdump.
+std::vector<std::string> instructions_of(const Program& program, const std::string& cxx,
+                                         const std::string& option) {
+  if (run_shell("command -v objdump && command -v " + cxx).code != 0) return {};
   const jit::KernelText text = jit::generate(sched::lower(*ir::graph_of(program))).front();
   const jit::HostCompiler compiler(cxx, option, config().compile_timeout);
   const jit::CompileResult compiled =
@@ -73,7 +92,7 @@ TEST_CASE("vectors of a kernel are the processor's, and no lane takes a way roun
   for (const char* const cxx : {"g++", "clang++"}) {
     for (const Processor& processor : processors) {
       INFO(cxx << " " << processor.option);
-      const std::vector<std::string> lines = instructions_of(cxx, processor.option);
+      const std::vector<std::string> lines = instructions_of(product(), cxx, processor.option);
       if (lines.empty()) continue;
       CHECK_FALSE(matching(lines, processor.multiply).empty());
       // Through the stack, or from lanes of other vectors.
@@ -81,6 +100,33 @@ TEST_CASE("vectors of a kernel are the processor's, and no lane takes a way roun
           lines, R"(%[xyz]mm.*\(%[re]sp|\(%[re]sp.*%[xyz]mm|gather|scatter|vpermt2|pinsr)");
       INFO((around.empty() ? std::string() : around.front()));
       CHECK(around.empty());
+    }
+  }
+}
+
+TEST_CASE("functions are vectors where the processor has fused multiply and add") {
+  constexpr const char* libraries = R"(call.*<(exp(m1)?|log(1p)?|tanh|erf|pow)f?@plt>)";
+  constexpr const char* library_waves = R"(call.*<(sin|cos|sincos)f?@plt>)";
+  for (const char* const cxx : {"g++", "clang++"}) {
+    for (const DType dtype : {f32, f64}) {
+      for (const Program& program : programs_of_functions(dtype)) {
+        INFO(cxx << " " << program.name() << " " << to_string(dtype));
+        if (dtype == f32) {
+          const std::vector<std::string> lines = instructions_of(program, cxx, "-march=x86-64");
+          if (lines.empty()) continue;
+          const bool waves = program.name() == "waves";
+          CHECK_FALSE(matching(lines, waves ? library_waves : libraries).empty());
+        }
+        for (const auto& [option, fused] :
+             {std::pair{"-march=haswell", R"(\bvfn?m(add|sub).*%ymm)"},
+              std::pair{"-march=skylake-avx512", R"(\bvfn?m(add|sub).*%zmm)"}}) {
+          INFO(option);
+          const std::vector<std::string> lines = instructions_of(program, cxx, option);
+          if (lines.empty()) continue;
+          CHECK(matching(lines, fused).size() > 10);
+          CHECK(matching(lines, libraries).empty());
+        }
+      }
     }
   }
 }
