@@ -182,7 +182,7 @@ bool calls_functions(std::string_view text) {
 std::string lanes_over(std::string_view text) {
   if (has_any(text, waves))
     return "wave_lanes<N, VECTOR_BYTES / W>([&](int l, auto sin_, auto cos_) INLINED {";
-  if (has_any(text, other_functions)) return "choosing_lanes<N>([&](int l) INLINED {";
+  if (has_any(text, other_functions)) return "function_lanes<N>([&](int l) INLINED {";
   return std::string(has_any(text, choices) ? "choosing_" : "") + "lanes<N>([&](int l) {";
 }
 
@@ -210,7 +210,7 @@ std::string identifier(std::string_view text) {
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "choosing_lanes", "wave_lanes", "INLINED", "converted", "wrapped", "to_integer",
+      "choosing_lanes", "wave_lanes", "function_lanes", "INLINED", "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
       "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals",

@@ -35,7 +35,7 @@ namespace coconet::jit {
 /// Whether text of the dialect calls a function of the prelude's functions.h.
 [[nodiscard]] bool calls_functions(std::string_view text);
 /// The start of a loop over lanes with these statements: the prelude has one for those that choose
-/// between values, in themselves or in what they call, and one for those with sines and cosines.
+/// between values, one for those that call functions, and one for sines and cosines among them.
 [[nodiscard]] std::string lanes_over(std::string_view text);
 
 /// `text` made a C identifier that is no word of the dialect.

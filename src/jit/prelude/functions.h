@@ -2,6 +2,11 @@
 
 #if !defined(HAS_OWN_MATH)
 #define INLINED
+/// `lanes` of an f that calls functions.
+template <int N, class F>
+DEVICE void function_lanes(F f) {
+  choosing_lanes<N>(f);
+}
 
 #define COCONET_MATH(name)                                  \
   DEVICE f32 name##_(f32 x) { return LIBRARY(name##f)(x); } \

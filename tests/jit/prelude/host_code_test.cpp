@@ -125,6 +125,9 @@ TEST_CASE("functions are vectors where the processor has fused multiply and add"
           if (lines.empty()) continue;
           CHECK(matching(lines, fused).size() > 10);
           CHECK(matching(lines, libraries).empty());
+          // Lanes taken from vectors and put together again.
+          CHECK(matching(lines, R"(\bvp?(insert|extract|insr|extr|unpck))").size() <
+                lines.size() / 10);
         }
       }
     }

@@ -9,6 +9,16 @@
 #define HAS_OWN_MATH
 /// Of the body of a loop over lanes: a call would keep it from becoming vector code.
 #define INLINED __attribute__((always_inline))
+/// `lanes` of an f that calls functions: clang takes a short loop apart before it makes vectors.
+template <int N, class F>
+DEVICE void function_lanes(F f) {
+#if defined(__clang__)
+  _Pragma("clang loop vectorize(enable) unroll(disable)")
+#else
+  ROLLED
+#endif
+  for (int l = 0; l < N; ++l) f(l);
+}
 
 DEVICE f32 fused(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 DEVICE f64 fused(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
@@ -363,7 +373,7 @@ template <int N, int BYTES, class F>
 DEVICE void wave_lanes(F f) {
   typedef typename flag_of<BYTES>::type flag;
   flag far[N], any = 0;
-  choosing_lanes<N>([&](int l) INLINED {
+  function_lanes<N>([&](int l) INLINED {
     flag is_far = 0;
     f(l, near_wave<sine, flag>{is_far}, near_wave<cosine, flag>{is_far});
     far[l] = is_far;
