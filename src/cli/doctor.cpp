@@ -60,22 +60,26 @@ void examine_host_compiler(const Config& config, Findings& findings) {
   const std::string cure = "install g++ or clang++ and name it with COCONET_CXX";
   try {
     const jit::HostCompiler compiler(config.cxx, config.cxx_flags, config.compile_timeout);
-    const auto trial = compiler.compile("extern \"C\" int coconet_trial() { return 1; }\n");
-    if (!trial.ok) {
-      findings.broken("host compiler",
-                      compiler.path() + " cannot compile: " + trial.command + "\n" + trial.log,
-                      cure);
-      return;
+    const std::string function = "extern \"C\" int coconet_trial() { return 1; }\n";
+    const std::string if_fused =
+        "#if !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)\n"
+        "#error no fused multiply and add\n#endif\n";
+    const bool is_fused = compiler.compile(if_fused + function).ok;
+    if (!is_fused) {
+      const auto trial = compiler.compile(function);
+      if (!trial.ok) {
+        findings.broken("host compiler",
+                        compiler.path() + " cannot compile: " + trial.command + "\n" + trial.log,
+                        cure);
+        return;
+      }
     }
     findings.here("host compiler", compiler.path() + ", " + version_of(compiler, config));
     const std::string isa = jit::HostCompiler::resolved_isa();
     findings.here("host kernels",
                   fmt::format("compiled for {}, run by {} cores", isa.substr(0, isa.find('\n')),
                               std::thread::hardware_concurrency()));
-    const auto fused = compiler.compile(
-        "#if !defined(__FMA__) && !defined(__ARM_FEATURE_FMA)\n#error no fused multiply and add\n"
-        "#endif\nextern \"C\" int coconet_trial() { return 1; }\n");
-    if (fused.ok) {
+    if (is_fused) {
       findings.here("host functions", "exp, log, sin and their like are vectors");
     } else {
       findings.below("host functions", "C's library computes them for one element at a time",

@@ -167,7 +167,8 @@ bool has_any(std::string_view text, const std::string_view (&signs)[N]) {
 constexpr std::string_view waves[] = {"sin_(", "cos_("};
 // clang-format off
 constexpr std::string_view other_functions[] = {
-    "exp_(", "expm1_(", "log_(", "log1p_(", "tanh_(", "erf_(", "gelu_(", "pow_(", "power_<", "root_("};
+    "exp_(", "expm1_(", "log_(", "log1p_(", "tanh_(", "erf_(", "gelu_(", "pow_(", "power_<",
+    "root_("};
 constexpr std::string_view choices[] = {
     "?", "&&", "||", "rounded<", "to_float<", "to_integer<", "dropout_(", "stochastic_cast_(",
     "upper_half_(", "join_halves_(", "abs_(", "sign_("};
@@ -210,7 +211,8 @@ std::string identifier(std::string_view text) {
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "order_streams",
-      "choosing_lanes", "wave_lanes", "function_lanes", "INLINED", "converted", "wrapped", "to_integer",
+      "choosing_lanes", "wave_lanes", "function_lanes", "INLINED",
+      "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",
       "fetch", "buffer", "BufferRows", "BufferTotals", "put_buffer_total", "put_empty_totals",

@@ -34,14 +34,14 @@ std::string device_text(const ir::PointwiseRow& row, DType dtype) {
                      dtype == DType::i32 ? "u32" : "u64");
 }
 
-/// The device text of a to a power that is a number: products and roots where they are as exact.
-std::string_view power_text(double exponent) {
+/// The device text of `pow` to a power that is a number: products and roots, where they are exact.
+std::string_view power_text(const ir::PointwiseRow& pow, double exponent) {
   static const std::map<double, std::string_view> texts{
       {-2, "power_<-2>(a)"}, {-1, "1 / a"},       {-0.5, "1 / root_(a)"}, {0.5, "root_(a)"},
       {2, "power_<2>(a)"},   {3, "power_<3>(a)"}, {4, "power_<4>(a)"},
   };
   const auto found = texts.find(exponent);
-  return found == texts.end() ? "pow_(a, b)" : found->second;
+  return found == texts.end() ? pow.device : found->second;
 }
 
 }  // namespace
@@ -205,8 +205,8 @@ std::string KernelWriter::expression(ValueId value) {
   if (ir::find_custom(node.op) == nullptr) {
     const Node* const last = row.op == Op::pow ? &graph().at(resolve(node.operands[1])) : nullptr;
     const bool is_number = last != nullptr && last->op == Op::constant;
-    const std::string device =
-        is_number ? std::string(power_text(last->attributes.number)) : device_text(row, node.dtype);
+    const std::string device = is_number ? std::string(power_text(row, last->attributes.number))
+                                         : device_text(row, node.dtype);
     result = expand(device, operands[0], operands[1], operands[2]);
   } else {
     // Whatever type the application's text has, the result has the op's.

@@ -323,8 +323,7 @@ class ReductionKernel {
     const std::string value = writer_.read(reduction_.operands.front(), reduction_.dtype);
     text.vector += fmt::format(
         "{0}vec<N, {1}> {2};\n{0}{6}\n{3}{0}  {4}\n{0}  {2}[l] = {5};\n{0}}});\n{0}return {2};\n",
-        indent, type_, values, lanes, writer_.label(reduced_), value,
-        calls_functions(lanes + value) ? lanes_over(lanes + value) : "lanes<N>([&](int l) {");
+        indent, type_, values, lanes, writer_.label(reduced_), value, lanes_over(lanes + value));
     return text;
   }
 

@@ -2,13 +2,12 @@
 
 // ---- math ---------------------------------------------------------------------------------------
 
-#define COCONET_MATH(name)                                  \
-  DEVICE f32 name##_(f32 x) { return LIBRARY(name##f)(x); } \
-  DEVICE f64 name##_(f64 x) { return LIBRARY(name)(x); }
-COCONET_MATH(sqrt)
-COCONET_MATH(floor)
-COCONET_MATH(ceil)
-#undef COCONET_MATH
+DEVICE f32 sqrt_(f32 x) { return LIBRARY(sqrtf)(x); }
+DEVICE f64 sqrt_(f64 x) { return LIBRARY(sqrt)(x); }
+DEVICE f32 floor_(f32 x) { return LIBRARY(floorf)(x); }
+DEVICE f64 floor_(f64 x) { return LIBRARY(floor)(x); }
+DEVICE f32 ceil_(f32 x) { return LIBRARY(ceilf)(x); }
+DEVICE f64 ceil_(f64 x) { return LIBRARY(ceil)(x); }
 
 // ---- computation types: f16 and bf16 compute in f32, all others in their own type ---------------
 

@@ -44,7 +44,8 @@ std::vector<Program> programs_of_functions(DType dtype) {
     Program& program = programs.emplace_back(name, Mesh({{"world", 1}}));
     program.output("y", y(program.input("x", dtype, {program.dim("n")}, replicated)));
   };
-  add("exps", [](Value x) { return exp(x) + expm1(x) + tanh(x) + erf(x); });
+  add("exp", [](Value x) { return exp(x); });
+  add("exps", [](Value x) { return expm1(x) + tanh(x) + erf(x); });
   add("logs", [](Value x) { return log(x) + log1p(x); });
   add("waves", [](Value x) { return sin(x) + cos(x); });
   add("powers", [](Value x) { return pow(x, x); });
@@ -111,10 +112,10 @@ TEST_CASE("functions are vectors where the processor has fused multiply and add"
     for (const DType dtype : {f32, f64}) {
       for (const Program& program : programs_of_functions(dtype)) {
         INFO(cxx << " " << program.name() << " " << to_string(dtype));
+        const bool waves = program.name() == "waves";
         if (dtype == f32) {
           const std::vector<std::string> lines = instructions_of(program, cxx, "-march=x86-64");
           if (lines.empty()) continue;
-          const bool waves = program.name() == "waves";
           CHECK_FALSE(matching(lines, waves ? library_waves : libraries).empty());
         }
         for (const auto& [option, fused] :
@@ -123,11 +124,12 @@ TEST_CASE("functions are vectors where the processor has fused multiply and add"
           INFO(option);
           const std::vector<std::string> lines = instructions_of(program, cxx, option);
           if (lines.empty()) continue;
-          CHECK(matching(lines, fused).size() > 10);
           CHECK(matching(lines, libraries).empty());
-          // Lanes taken from vectors and put together again.
-          CHECK(matching(lines, R"(\bvp?(insert|extract|insr|extr|unpck))").size() <
-                lines.size() / 10);
+          // What is left over is computed by itself, in up to two copies, and sines of large
+          // numbers are computed again. In lanes that a compiler took apart there are more than
+          // four to one.
+          const std::size_t alone = matching(lines, R"(\bvfn?m(add|sub)\w*s[sd]\b)").size();
+          CHECK(alone < matching(lines, fused).size() * 3);
         }
       }
     }

@@ -19,7 +19,8 @@ template <class Out, class In>
 class TwoArrays {
  public:
   TwoArrays(const std::string& out, const std::string& in, const std::string& statements,
-            std::vector<std::string> headers = {}) {
+            std::vector<std::string> headers = {},
+            const jit::Compiler& compiler = jit::host_platform().compiler()) {
     jit::KernelText text;
     text.name = "two_arrays";
     text.headers = std::move(headers);
@@ -27,8 +28,7 @@ class TwoArrays {
                   "* in;\n  index_t count;\n};\n\n" +
                   "DEVICE void two_arrays_block(const Args& a, const Block& block) {\n" +
                   statements + "}\nKERNEL_ENTRY(two_arrays)\n";
-    const jit::CompileResult compiled =
-        jit::host_platform().compiler().compile(jit::complete_source(text, "host"));
+    const jit::CompileResult compiled = compiler.compile(jit::complete_source(text, "host"));
     INFO(compiled.log);
     REQUIRE(compiled.ok);
     kernel_ = jit::host_platform().load(compiled.binary, text.name);
