@@ -8,6 +8,7 @@
 #include "coconet/coconet.h"
 #include "jit/comm/rank_outcomes.h"
 #include "jit/exchange/kernel_subjects.h"
+#include "sample.h"
 #include "sched/knobs.h"
 
 using namespace coconet;
