@@ -162,7 +162,9 @@ class COCONET_API Executable {
   /// that nothing is bound to are in the library's own memory, zeroed at first. `run` throws
   /// BackendError where two tensors share memory and one of them is no input. Throws BackendError
   /// for an unknown name, another dtype or count, constant memory for what the step writes, or when
-  /// a kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world.
+  /// a kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world;
+  /// but under an automatic schedule, until the first step, which then takes a plan without such
+  /// kernels.
   template <detail::Elements Range>
   requires detail::Lasting<Range>
   void bind(std::string_view name, Range&& data) {
@@ -405,7 +407,7 @@ class COCONET_API Executable {
                                              const World& world, const Sizes& sizes = {},
                                              const ParameterLists& lists = {},
                                              const Options& options = {});
-/// Collective: the same with `Schedule::automatic(program)`.
+/// Collective: the same with `Schedule::automatic()`.
 [[nodiscard]] COCONET_API Executable compile(const Program& program, const World& world,
                                              const Sizes& sizes = {},
                                              const ParameterLists& lists = {},

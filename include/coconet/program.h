@@ -143,6 +143,12 @@ class COCONET_API Program {
   /// A run-time number, given to `Executable::run` by name: a learning rate, a step count.
   /// Arithmetic among scalars and constants is done once per run, in double, on the host.
   Value scalar(std::string name);
+  /// Whether an automatic schedule may keep each of the replicated `states` sliced, which it may
+  /// not unless this says so: every rank then holds 1/n of it, `Executable::slice_of`, and nothing
+  /// of the application may need it whole, but by `Executable::read_whole`. Of programs that ship,
+  /// all tensors but the parameters may. Throws ProgramError when one of them is no replicated
+  /// state.
+  void may_slice(const std::vector<std::string>& states, bool may = true);
   /// Keeps `value` for the application to read after a step, in a buffer named `name`.
   void output(std::string name, const Value& value);
 

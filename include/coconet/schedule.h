@@ -56,12 +56,10 @@ class COCONET_API Schedule {
   [[nodiscard]] static Schedule load(const std::filesystem::path& file);
   /// Reads the JSON that `json()` writes. Throws ScheduleError as `load` does.
   [[nodiscard]] static Schedule parse(std::string_view json);
-  /// The quickest schedule of `program` that is known, which `compile` looks up in the tuning file
-  /// for the ranks, the machine and the sizes that it is given; what COCONET_TUNE says about those
-  /// that are not there (docs/tuning.md). It may keep each state in `sliceable` as 1/n on every
-  /// rank, which nothing may then need whole. Throws ScheduleError when one of them is no state.
-  [[nodiscard]] static Schedule automatic(const Program& program,
-                                          const std::vector<std::string>& sliceable = {});
+  /// The quickest schedule that is known, which `compile` looks up in the tuning file for the
+  /// program, the ranks, the machine and the sizes that it is given, or else likely is
+  /// (docs/tuning.md).
+  [[nodiscard]] static Schedule automatic();
   /// The schedule as JSON, which `load` and `parse` read.
   [[nodiscard]] std::string json() const;
   /// The name that it was made with, or that its file has.

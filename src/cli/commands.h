@@ -90,13 +90,12 @@ struct SimOptions {
 
 struct TuneOptions {
   ProgramSpec spec;
-  std::vector<std::string> sizes;      ///< --sizes
-  std::vector<std::string> sliceable;  ///< --slice: states that the application does not need whole
-  std::string cluster;                 ///< that predictions are for; empty: this machine
-  std::string out;                     ///< file for the schedule, or empty
-  std::string report;                  ///< HTML file, or empty
-  std::string json;                    ///< file for all that was measured, or empty
-  bool exhaustive = false;             ///< nothing is predicted away
+  std::vector<std::string> sizes;  ///< --sizes
+  std::string cluster;             ///< that predictions are for; empty: this machine
+  std::string out;                 ///< file for the schedule, or empty
+  std::string report;              ///< HTML file, or empty
+  std::string json;                ///< file for all that was measured, or empty
+  bool exhaustive = false;         ///< nothing is predicted away
 };
 
 struct CachePruneOptions {

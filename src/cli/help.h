@@ -55,10 +55,10 @@ docs/model.md says what is predicted, and how.)";
 inline constexpr const char* tune_examples = R"(Examples:
   mpirun -n 2 coconet tune adam --sizes 2^10..2^24 --out best.json
   mpirun -n 2 coconet tune mlp_block --set B=8 --set S=512 --out best.json
-  mpirun -n 2 coconet tune step.json --slice m --slice v --sizes n=2^20
-Every size is measured. --out gets the schedule of the last one. A state that --slice names may
-be kept sliced over the ranks; of a program that ships these are those that its schedules keep
-so. Ctrl-C keeps the best so far, or what is measured of the machine.)";
+  mpirun -n 2 coconet tune step.json --sizes n=2^20
+Every size is measured. --out gets the schedule of the last one. A state whose "may_slice" is true
+in the program may be kept sliced over the ranks; of a program that ships these are all tensors but
+the parameters. Ctrl-C keeps the best so far, or what is measured of the machine.)";
 
 inline constexpr const char* calibrate_examples = R"(Examples:
   mpirun -n 2 coconet calibrate

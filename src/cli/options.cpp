@@ -250,9 +250,6 @@ CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
       app, "tune", "Measure a program's schedules and write the quickest", tune_examples);
   add_spec(command, options.spec, raw);
   add_sizes(command, options.sizes);
-  add(command, "--slice", options.sliceable, "STATE",
-      "A state that may be kept sliced, because nothing needs it whole; may be repeated")
-      ->allow_extra_args(false);
   add(command, "--out", options.out, "FILE", "Write the schedule to FILE");
   add(command, "--report", options.report, "FILE.html",
       "Write a page with charts, the search and the winner's picture to FILE");

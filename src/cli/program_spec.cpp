@@ -163,7 +163,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   if (spec.schedule.empty()) return;
   schedule_name_ = spec.schedule;
   if (schedule_name_ == "auto") {
-    schedule_ = Schedule::parse(sched::to_json(sched::Steps{"automatic", {}, sliceable_states()}));
+    schedule_ = Schedule::automatic();
     return;
   }
   schedule_ = is_file_name(schedule_name_) || is_file(schedule_name_)
@@ -180,19 +180,6 @@ std::vector<Schedule> ResolvedSpec::shipped_schedules() const {
   for (const std::string_view name : nodes_ ? shipped_->across_nodes : shipped_->schedules)
     schedules.push_back(shipped_schedule(std::string(shipped_->name), std::string(name), !!nodes_));
   return schedules;
-}
-
-std::set<std::string> ResolvedSpec::sliceable_states() const {
-  std::set<std::string> states;
-  for (const Schedule& schedule : shipped_schedules()) {
-    const Program written = program(ranks_to_plan_for({}));
-    for (const sched::Step& step : sched::steps_of(schedule).steps) {
-      if (step.transformation != "as_slice") continue;
-      for (const sched::Step& one : sched::expand(*ir::graph_of(written), step))
-        states.insert(one.text("state"));
-    }
-  }
-  return states;
 }
 
 Program ResolvedSpec::program(int ranks) const {

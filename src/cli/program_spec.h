@@ -37,8 +37,6 @@ class ResolvedSpec {
   [[nodiscard]] const Schedule& schedule() const { return schedule_; }
   /// The schedules that ship with the program, for a mesh of nodes if it is on one.
   [[nodiscard]] std::vector<Schedule> shipped_schedules() const;
-  /// The states that some shipped schedule keeps sliced, which no application reads whole then.
-  [[nodiscard]] std::set<std::string> sliceable_states() const;
   /// The schedule as the command line called it, or "none".
   [[nodiscard]] const std::string& schedule_name() const { return schedule_name_; }
 

@@ -146,7 +146,7 @@ int sim(const SimOptions& options) {
   for (const Schedule& schedule : resolved.shipped_schedules())
     plans.push_back({schedule.name(), plan_of(program, schedule)});
   if (plans.empty()) plans.push_back({"no schedule", plan_of(program, resolved.schedule())});
-  Table table(std::move(plans), sched::find_space(graph, resolved.sliceable_states()), cluster);
+  Table table(std::move(plans), sched::find_space(graph), cluster);
   table.print_head(asked.dim);
   for (const std::int64_t extent : asked.extents) {
     table.print_row(asked.dim.empty() ? "" : std::to_string(extent),

@@ -172,8 +172,6 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   const auto begin = std::chrono::steady_clock::now();
   const Program program = resolved.program(world.size());
   jit::TuneOptions how;
-  how.sliceable = resolved.sliceable_states();
-  how.sliceable.insert(options.sliceable.begin(), options.sliceable.end());
   how.exhaustive = options.exhaustive;
   how.progress = show_progress;
   how.interrupted = was_interrupted;

@@ -151,6 +151,20 @@ Value Program::scattered_state(std::string name, DType dtype, const Dim& dim,
   return add_tensor(graph_, ir::Op::state, std::move(name), dtype, {dim}, layout, true);
 }
 
+void Program::may_slice(const std::vector<std::string>& states, bool may) {
+  for (const std::string& name : states) {
+    ir::Node& node = graph_->edit(graph_->require(name));
+    const bool is_replicated =
+        std::ranges::find(node.layout, Placement(replicated)) != node.layout.end();
+    if (node.op != ir::Op::state || !is_replicated) {
+      throw ProgramError(
+          fmt::format("'{}' of program '{}' cannot be kept sliced: it is no replicated state", name,
+                      graph_->name));
+    }
+    node.attributes.may_slice = may;
+  }
+}
+
 Dim Program::buffers(const Dim& dim) const {
   if (std::ranges::find(graph_->dims, dim) == graph_->dims.end()) {
     throw ProgramError("program '" + graph_->name + "' has no dimension '" + dim.str() +

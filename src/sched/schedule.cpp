@@ -29,16 +29,9 @@ Schedule Schedule::parse(std::string_view json) {
   return schedule;
 }
 
-Schedule Schedule::automatic(const Program& program, const std::vector<std::string>& sliceable) {
-  const ir::Graph& graph = *ir::graph_of(program);
-  for (const std::string& name : sliceable) {
-    const ir::Node& node = graph.at(sched::require_value(graph, name));
-    if (node.op == ir::Op::state) continue;
-    throw ScheduleError(fmt::format("an automatic schedule cannot keep {} sliced; only states can",
-                                    sched::quoted(graph, graph.find(name))));
-  }
+Schedule Schedule::automatic() {
   Schedule schedule("automatic");
-  schedule.steps_->automatic.emplace(sliceable.begin(), sliceable.end());
+  schedule.steps_->is_automatic = true;
   return schedule;
 }
 
@@ -106,7 +99,7 @@ Schedule& Schedule::overlap(std::vector<std::string> steps) {
 }
 
 bool Schedule::is_automatic() const {
-  return steps_->automatic.has_value();
+  return steps_->is_automatic;
 }
 
 std::vector<Program> Schedule::apply(const Program& program) const {

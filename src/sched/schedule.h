@@ -1,8 +1,6 @@
 // The inside of coconet::Schedule: its name and steps, and their JSON.
 #pragma once
 
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,9 +15,7 @@ namespace coconet::sched {
 struct Steps {
   std::string name;
   std::vector<Step> steps;
-  /// `compile` chooses the steps; the states that it may keep sliced. There are no steps until
-  /// then.
-  std::optional<std::set<std::string>> automatic = {};
+  bool is_automatic = false;  ///< `compile` chooses the steps; there are none until then
 };
 
 /// `program` after step `index`. Throws ScheduleError, naming the step, when it is not legal.

@@ -82,10 +82,8 @@ Steps parse_root(const JsonElement& root) {
   Steps steps;
   steps.name = root.at("name").string();
   if (const auto automatic = root.find("automatic")) {
-    automatic->require_object({"slice"});
-    steps.automatic.emplace();
-    for (const JsonElement& state : automatic->at("slice").elements())
-      steps.automatic->insert(state.name());
+    steps.is_automatic = automatic->boolean();
+    if (!steps.is_automatic) automatic->fail("it can only be true; a schedule has steps otherwise");
     if (root.find("steps")) root.at("steps").fail("an automatic schedule has no steps of its own");
     return steps;
   }
@@ -98,8 +96,8 @@ json as_json(const Steps& steps) {
   json out;
   out["coconet_schedule"] = format_version;
   out["name"] = steps.name;
-  if (steps.automatic) {
-    out["automatic"]["slice"] = *steps.automatic;
+  if (steps.is_automatic) {
+    out["automatic"] = true;
     return out;
   }
   out["steps"] = json::array();
@@ -182,13 +180,8 @@ std::string json_schema() {
   for (const Transformation* transformation : transformations())
     steps.push_back(schema_of(*transformation));
   const json automatic = {
-      {"type", "object"},
-      {"description",
-       "compile chooses the steps, the quickest known, and may keep the states of \"slice\" "
-       "sliced"},
-      {"properties", {{"slice", {{"type", "array"}, {"items", {{"type", "string"}}}}}}},
-      {"required", {"slice"}},
-      {"additionalProperties", false}};
+      {"const", true},
+      {"description", "compile chooses the steps: those of the quickest schedule that is known"}};
   const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                        {"title", "coconet-jit schedule"},
                        {"type", "object"},

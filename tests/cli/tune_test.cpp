@@ -56,7 +56,7 @@ TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
   const ScratchDirectory scratch;
   const auto tuning = scratch.path() / "tuning.json";
   CHECK_THAT(command_with(tuning, "run sgd --set n=100 --schedule auto").text,
-             Contains("the automatic schedule is 'none': nothing is known of program 'sgd'"));
+             Contains("the automatic schedule is 'sgd-fused': it ships, and nothing was measured"));
   CHECK_THAT(command_with(tuning, "tune sgd --sizes 100").text,
              Contains("of these measured the machine"));
   CHECK_THAT(command_with(tuning, "tune sgd --sizes 4096").text,
@@ -71,10 +71,10 @@ TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
       Contains("the automatic schedule is 'sgd-tuned': it took ") && Contains("check passed"));
   // Too far from both.
   CHECK_THAT(command_with(tuning, "run sgd --set n=700 --schedule auto").text,
-             Contains("the automatic schedule is 'none': nothing is known"));
+             Contains("the automatic schedule is 'sgd-fused': it ships, and nothing was measured"));
   const ChildOutput off = run_command("run sgd --set n=100 --schedule auto",
                                       "COCONET_TUNE=off COCONET_TUNE_FILE=" + tuning.string());
-  CHECK_THAT(off.text, Contains("the automatic schedule is 'none': COCONET_TUNE is off"));
+  CHECK_THAT(off.text, Contains("the automatic schedule is 'sgd-fused': it ships"));
 }
 
 TEST_CASE("with COCONET_TUNE=on what is not known is measured, once") {
@@ -100,9 +100,10 @@ TEST_CASE("a tuning file of another device or version is ignored with one line")
     kept["of_that_version"] = 1;
     write_file(tuning, kept.dump());
     const ChildOutput run = command_with(tuning, "run sgd --set n=100 --schedule auto");
-    CHECK_THAT(run.text, Contains("the tuning file '" + tuning.string() +
-                                  "' is ignored: it is of version ") &&
-                             Contains("another") && Contains("the automatic schedule is 'none'"));
+    CHECK_THAT(
+        run.text,
+        Contains("the tuning file '" + tuning.string() + "' is ignored: it is of version ") &&
+            Contains("another") && Contains("the automatic schedule is 'sgd-fused'"));
   }
 }
 

@@ -18,18 +18,19 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   jit::use_tuned_ways(world);
   if (!schedule.is_automatic())
     return jit::compile_scheduled(program, schedule, world, sizes, lists, {.config = config});
-  const jit::ChosenSchedule chosen = jit::choose_schedule(program, schedule, world, sizes, lists);
+  const jit::ChosenSchedule chosen = jit::choose_schedule(program, world, sizes, lists);
   const std::string note =
       fmt::format("the automatic schedule is '{}'{}: {}", chosen.schedule.name(),
                   chosen.collectives_by_mpi ? ", its collectives by MPI" : "", chosen.why);
   if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
-  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists,
-                                {{note}, chosen.collectives_by_mpi, config});
+  return jit::compile_scheduled(
+      program, chosen.schedule, world, sizes, lists,
+      {{note}, chosen.collectives_by_mpi, config, chosen.without_exchanges});
 }
 
 Executable compile(const Program& program, const World& world, const Sizes& sizes,
                    const ParameterLists& lists, const Options& options) {
-  return compile(program, Schedule::automatic(program), world, sizes, lists, options);
+  return compile(program, Schedule::automatic(), world, sizes, lists, options);
 }
 
 }  // namespace coconet

@@ -76,14 +76,35 @@ void Tensors::require_memory(const Tensor& tensor, const void* data, std::size_t
   if (count > 0) platform_.require_reachable(data, describe(tensor));
 }
 
+void Tensors::set_open(bool open) {
+  for (const Tensor& tensor : tensors_) {
+    for (TensorMemory::Reach& reach : tensor.memory->reached_by) {
+      if (reach.plan == plan_.shared_plan()) reach.is_open = open;
+    }
+  }
+}
+
 void Tensors::require_unreached(const Tensor& tensor) const {
   const TensorMemory& memory = *tensor.memory;
-  if (memory.reached_by.empty()) return;
-  const bool by_this = memory.reached_by == plan_.graph().name;
-  refuse(describe(tensor),
-         "is reached by other ranks from inside a kernel{}, which the memory given is not open to; "
-         "bind a Buffer of World::allocate, or use Executable::data",
-         by_this ? "" : fmt::format(" of '{}', which shares it", memory.reached_by));
+  for (const auto& [plan, is_open] : memory.reached_by) {
+    if (is_open) continue;
+    refuse(
+        describe(tensor),
+        "is reached by other ranks from inside a kernel{}, which the memory given is not open to; "
+        "bind a Buffer of World::allocate, or use Executable::data",
+        plan == plan_.shared_plan() ? ""
+                                    : fmt::format(" of '{}', which shares it", plan->graph.name));
+  }
+}
+
+std::vector<std::string> Tensors::unreachable() const {
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors_) {
+    if (needs_peers(*tensor.buffer) && tensor.memory->bound &&
+        !tensor.memory->is_reachable(tensor.memory->multicast))
+      names.push_back(tensor.buffer->name);
+  }
+  return names;
 }
 
 Executable::Piece Tensors::data(std::string_view name, DType dtype,

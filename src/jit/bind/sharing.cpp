@@ -63,8 +63,10 @@ std::vector<Tensors::Shared> Tensors::common_states(const Tensors& owner) const 
           name, comm_.rank(), here, plan_.mesh().str(), there, owner.plan_.mesh().str()));
     }
     const TensorMemory &mine = *tensors_[id].memory, &memory = *owner[theirs].memory;
-    const bool moves = !mine.reached_by.empty() && !memory.is_reachable(mine.multicast);
-    if (moves && (memory.foreign || memory.given_out)) {
+    const bool is_used = memory.foreign || memory.given_out;
+    const bool moves = !mine.reached_by.empty() && !memory.is_reachable(mine.multicast) &&
+                       !(is_used && mine.may_be_anywhere());
+    if (moves && is_used) {
       throw BackendError(fmt::format(
           "state '{}' of '{}' is in memory that other ranks do not reach, as kernels of '{}' must; "
           "{}",
@@ -111,7 +113,11 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
       memory.given_out = mine.memory->given_out;
       ++memory.version;
     }
-    if (memory.reached_by.empty()) memory.reached_by = mine.memory->reached_by;
+    for (const TensorMemory::Reach& one : mine.memory->reached_by) {
+      if (std::ranges::find(memory.reached_by, one.plan, &TensorMemory::Reach::plan) ==
+          memory.reached_by.end())
+        memory.reached_by.push_back(one);
+    }
     memory.multicast |= mine.memory->multicast;
     remember(*this, here);
     remember(owner, there);

@@ -52,17 +52,24 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan, con
   for (sched::BufferId id = 0; id < plan.plan().buffers.count(); ++id) tensors_.push_back(make(id));
   std::vector<Tensor*> unplaced;
   for (sched::BufferId id = 0; id < tensors_.count(); ++id) {
+    const sched::BufferId same = before != nullptr ? before->find_same(id, plan) : -1;
     // A window is another one each time.
-    const bool keeps = before != nullptr && before->has_extents_of(id, plan) &&
-                       !(before->window_.memory && belongs_in_window(plan.buffer(id)));
-    if (keeps) {
-      tensors_[id].memory = (*before)[id].memory;
-      follow(tensors_[id]);
-    } else {
+    const bool keeps = same >= 0 && !(before->window_.memory && belongs_in_window(plan.buffer(id)));
+    if (!keeps) {
       unplaced.push_back(&tensors_[id]);
+      continue;
     }
+    TensorMemory& memory = *(*before)[same].memory;
+    if (plan.shared_plan() != before->plan_.shared_plan()) {
+      std::erase_if(memory.reached_by, [&](const TensorMemory::Reach& one) {
+        return one.plan == before->plan_.shared_plan();
+      });
+      if (needs_peers(plan.buffer(id))) memory.reached_by.push_back({plan.shared_plan()});
+    }
+    tensors_[id].memory = (*before)[same].memory;
+    if (std::ranges::find(before->shared_, same) != before->shared_.end()) shared_.push_back(id);
+    follow(tensors_[id]);
   }
-  if (before != nullptr) shared_ = before->shared_;
   place(unplaced);
   for (Tensor* const tensor : unplaced) {
     const bool has_home = tensor->memory->shared || tensor->memory->alone;
@@ -141,9 +148,22 @@ Tensors::Tensor Tensors::make(sched::BufferId id) const {
   }
   if (!buffer.scattered) tensor.bytes = padded(block * size_of(buffer.dtype));
   tensor.memory->places.resize(tensor.pieces.size());
-  if (needs_peers(buffer)) tensor.memory->reached_by = plan_.graph().name;
+  if (needs_peers(buffer)) tensor.memory->reached_by.push_back({plan_.shared_plan()});
   tensor.memory->multicast = needs_multicast(buffer);
   return tensor;
+}
+
+sched::BufferId Tensors::find_same(sched::BufferId id, const RankPlan& plan) const {
+  if (plan.shared_plan() == plan_.shared_plan()) return has_extents_of(id, plan) ? id : -1;
+  const sched::PlanBuffer& buffer = plan.buffer(id);
+  const auto found = plan_.plan().named.find(buffer.name);
+  if (buffer.role == sched::PlanBuffer::Role::temporary || found == plan_.plan().named.end())
+    return -1;
+  const sched::PlanBuffer& own = plan_.buffer(found->second);
+  const bool is_same = own.role == buffer.role && own.dtype == buffer.dtype &&
+                       own.layout == buffer.layout && own.scattered == buffer.scattered &&
+                       plan_.buffer_extents(found->second) == plan.buffer_extents(id);
+  return is_same ? found->second : -1;
 }
 
 bool Tensors::has_extents_of(sched::BufferId id, const RankPlan& plan) const {

@@ -12,7 +12,8 @@ class Tensors {
  public:
   /// Collective: reserves what other ranks reach; a GPU's own memory is taken when it is first
   /// used. Tensors that have the same extents as in `before`, which is of the same plan, have the
-  /// memory that they have there.
+  /// memory that they have there; where it is of another plan of the same program, inputs, states
+  /// and outputs do.
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan,
           const Tensors* before = nullptr);
 
@@ -58,6 +59,14 @@ class Tensors {
   /// Makes all states and outputs zero, and none torn.
   void zero_written(Queue& queue);
 
+  // Memory that kernels reach from other ranks (bindings.cpp).
+
+  /// Whether tensors may be bound to memory that kernels of this plan cannot reach, because another
+  /// plan then takes its place.
+  void set_open(bool open);
+  /// The names of what is bound to such memory.
+  [[nodiscard]] std::vector<std::string> unreachable() const;
+
   // Bindings (bindings.cpp).
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
@@ -101,6 +110,8 @@ class Tensors {
  private:
   [[nodiscard]] Tensor make(sched::BufferId id) const;
   [[nodiscard]] bool has_extents_of(sched::BufferId id, const RankPlan& plan) const;
+  /// The tensor here that `id` of `plan` is: its own, or of another plan the one of that name.
+  [[nodiscard]] sched::BufferId find_same(sched::BufferId id, const RankPlan& plan) const;
   /// Allocates the library's own memory for the tensors of `unplaced` that share no other tensor's.
   void place(std::span<Tensor* const> unplaced);
   /// Points `tensor` at the library's own memory.

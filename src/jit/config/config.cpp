@@ -193,8 +193,8 @@ constexpr Row settings_of_builds[] = {
       "compilers that run at once for every process"},
      read_number<&Config::jit_jobs, 1, 1024>},
     {{"COCONET_TUNE", "off, cached or on", "cached",
-      "what compile() does for an automatic schedule, or without one: nothing, so that it has no "
-      "steps; takes what the tuning file has; or measures what is not there, and keeps it"},
+      "whether compile(), for an automatic schedule or without one, leaves the tuning file alone, "
+      "takes what it has, or measures what is not there, and keeps it"},
      read_word<&Config::tune>},
     {{"COCONET_TUNE_FILE", "a file", "tuning.json in COCONET_CACHE_DIR",
       "where what `coconet tune` and `coconet calibrate` measured is kept"},

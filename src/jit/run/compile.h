@@ -4,14 +4,24 @@
 
 #include "coconet/config.h"
 #include "coconet/executable.h"
+#include "jit/comm/worlds/nodes.h"
+#include "sched/plan.h"
 
 namespace coconet::jit {
+
+/// Throws ProgramError when `program` is for another number of ranks.
+void require_mesh(const Program& program, const World& world);
+/// Throws ScheduleError when kernels of `plan` would reach into the memory of another node.
+void require_on_nodes(const sched::Plan& plan, const Nodes& nodes);
 
 /// What a schedule does not say.
 struct CompileChoices {
   std::vector<std::string> notes = {};  ///< for reports
   bool collectives_by_mpi = false;      ///< library collectives on the host, whatever the bytes
   std::shared_ptr<const Config> config = {};  ///< null: the world's
+  /// What runs instead where, at the first step, kernels cannot reach memory that is bound. Tensors
+  /// have the same layouts under it.
+  std::optional<Schedule> without_exchanges = {};
 };
 
 /// `coconet::compile` for a schedule that is not automatic.

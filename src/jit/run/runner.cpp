@@ -115,7 +115,7 @@ void Runner::make_collectives(const Runner* before) {
     for (int rank = 0; is_new && rank < comm.size(); ++rank) {
       std::vector<int> ranks = bound_.plan.mesh().group(rank, axis);
       if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;
-      collectives_.push_back(before != nullptr
+      collectives_.push_back(before != nullptr && before->bound_.chosen == bound_.chosen
                                  ? before->collectives_[collectives_.size()]
                                  : bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
                                                                     bound_.library_kernels));

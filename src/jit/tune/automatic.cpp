@@ -1,57 +1,170 @@
-// Looking automatic schedules up, and measuring those that are not there.
+// Looking automatic schedules up, and choosing where nothing was measured.
 #include "jit/tune/automatic.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/config.h"
+#include "coconet/error.h"
+#include "coconet/programs.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/worlds/nodes.h"
+#include "jit/run/compile.h"
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/schedule.h"
+#include "sched/tune/likely.h"
 
 namespace coconet::jit {
 
-ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule, const World& world,
-                               const Sizes& sizes, const ParameterLists& lists) {
-  if (comm_of(world).config().tune == "off") return {Schedule("none"), "COCONET_TUNE is off"};
+namespace {
+
+/// What is chosen for.
+struct Asked {
+  const Program& program;
+  const ir::Graph& graph;
+  Sizes sizes;  ///< of all symbols
+  const Nodes& nodes;
+  sched::Cluster cluster;  ///< the machine, as far as it is known
+};
+
+/// The machine as the tuning file has it, or a usual one of as many ranks.
+sched::Cluster likely_cluster(const TuningFile& file, const Platform& platform, const Comm& comm) {
+  const auto known = file.machines.find(comm.size());
+  if (known != file.machines.end()) return known->second;
+  sched::Cluster cluster =
+      sched::load_cluster(platform.traits().immediate ? "host-2rank" : "dgx-h100");
+  const int nodes = comm.size() % comm.nodes().count() == 0 ? comm.nodes().count() : 1;
+  cluster.nodes = nodes;
+  cluster.ranks_per_node = comm.size() / nodes;
+  return cluster;
+}
+
+/// Whether all states that `scheduled` keeps in other slices than `written` may be.
+bool slices_as_it_may(const ir::Graph& written, const ir::Graph& scheduled) {
+  for (const ir::Node& node : scheduled.nodes()) {
+    if (node.op != ir::Op::state || node.attributes.may_slice) continue;
+    const ir::ValueId own = written.find(node.name);
+    if (own >= 0 && written.at(own).layout != node.layout) return false;
+  }
+  return true;
+}
+
+/// The schedule that ships with the program for its mesh, where that is legal.
+std::optional<Schedule> shipped_schedule(const Asked& asked) {
+  std::string name = asked.graph.name;
+  if (const auto end = name.rfind("_scattered"); end != std::string::npos) name.erase(end);
+  if (programs::find(name) == nullptr) return {};
+  const Mesh& mesh = asked.graph.mesh;
+  const bool on_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
+  try {
+    Schedule schedule = Schedule::load(name + (on_nodes ? "-hierarchical.json" : "-fused.json"));
+    const Program scheduled = schedule.apply(asked.program).back();
+    if (slices_as_it_may(asked.graph, *ir::graph_of(scheduled))) return schedule;
+  } catch (const Error&) {  // another program of that name
+  }
+  return {};
+}
+
+/// Where kernels reach other ranks' tensors, the schedule without such kernels.
+std::optional<Schedule> without_exchanges(const Asked& asked, const Schedule& schedule) {
+  try {
+    const sched::Plan plan = sched::lower(*ir::graph_of(schedule.apply(asked.program).back()));
+    const bool reaches = std::ranges::any_of(
+        plan.named, [&](const auto& one) { return plan.buffers[one.second].peer_access; });
+    if (!reaches) return {};
+    sched::Steps steps{schedule.name() + "-without-exchanges",
+                       steps_without_exchanges(asked.graph, sched::steps_of(schedule).steps,
+                                               asked.sizes, asked.cluster)};
+    return Schedule::parse(sched::to_json(steps));
+  } catch (const Error&) {  // such as one of another version's file, which compile() refuses
+    return {};
+  }
+}
+
+bool stays_on_nodes(const Asked& asked, const Schedule& schedule) {
+  try {
+    require_on_nodes(sched::lower(*ir::graph_of(schedule.apply(asked.program).back())),
+                     asked.nodes);
+    return true;
+  } catch (const ScheduleError&) {
+    return false;
+  }
+}
+
+ChosenSchedule likely_schedule(const Asked& asked) {
+  const char* const tune = "`coconet tune` measures, and so does COCONET_TUNE=on";
+  ChosenSchedule chosen{Schedule("none"), ""};
+  if (std::optional<Schedule> shipped = shipped_schedule(asked)) {
+    chosen = {
+        std::move(*shipped),
+        fmt::format("it ships, and nothing was measured of the program at these sizes; {}", tune)};
+  } else {
+    const auto steps = likely_steps(asked.graph, asked.sizes, asked.cluster);
+    const sched::Steps all{steps.empty() ? "none" : asked.graph.name + "-predicted", steps};
+    chosen = {
+        Schedule::parse(sched::to_json(all)),
+        fmt::format("it is predicted to be quick, and nothing was measured of the program at these "
+                    "sizes; {}",
+                    tune)};
+  }
+  return chosen;
+}
+
+}  // namespace
+
+ChosenSchedule choose_schedule(const Program& program, const World& world, const Sizes& sizes,
+                               const ParameterLists& lists) {
   Comm& comm = comm_of(world);
-  const std::set<std::string>& sliceable = *sched::steps_of(schedule).automatic;
   const Platform* platform = nullptr;
+  const ir::Graph& graph = *ir::graph_of(program);
   Sizes resolved;
   std::string digest;
   together(comm, [&] {
+    require_mesh(program, world);
     platform = &platform_of(comm);
-    resolved = ir::resolve_sizes(*ir::graph_of(program), sizes, lists);
-    digest = digest_of(program, sliceable);
+    resolved = ir::resolve_sizes(graph, sizes, lists);
+    digest = digest_of(program);
   });
-  TuningFile file = read_tuning(comm, *platform, comm.config());
+  const std::string& tune = comm.config().tune;
+  TuningFile file;
+  if (tune != "off") file = read_tuning(comm, *platform, comm.config());
   const auto look = [&]() -> const TuningFile::Choice* {
     const TuningFile::TunedProgram* const known = file.find(digest);
     return known == nullptr ? nullptr : nearest_choice(*known, resolved);
   };
   const TuningFile::Choice* choice = look();
-  if (file.on_disk == TuningFile::OnDisk::unreadable)
-    return {Schedule("none"), "the tuning file is ignored: " + file.problem};
-  if (choice == nullptr && comm.config().tune == "on") {
-    (void)tune_and_keep(program, world, {resolved}, {.sliceable = sliceable, .lists = lists});
+  if (choice == nullptr && tune == "on" && file.on_disk != TuningFile::OnDisk::unreadable) {
+    (void)tune_and_keep(program, world, {resolved}, {.lists = lists});
     file = read_tuning(comm, *platform, comm.config());
     choice = look();
   }
-  if (choice == nullptr) {
-    return {Schedule("none"),
-            fmt::format("nothing is known of program '{}' at these sizes; `coconet tune` measures, "
-                        "and so does COCONET_TUNE=on",
-                        program.name())};
-  }
-  return {
-      Schedule::parse(choice->schedule),
-      fmt::format("it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured",
-                  choice->over_unfused, choice->ms),
-      choice->collectives_by_mpi};
+  ChosenSchedule chosen{Schedule("none"), ""};
+  together(comm, [&] {
+    const Asked asked{program, graph, resolved, comm.nodes(),
+                      likely_cluster(file, *platform, comm)};
+    if (choice == nullptr) {
+      chosen = likely_schedule(asked);
+    } else {
+      chosen = {
+          Schedule::parse(choice->schedule),
+          fmt::format(
+              "it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured",
+              choice->over_unfused, choice->ms),
+          choice->collectives_by_mpi};
+    }
+    if (comm.size() > 1) chosen.without_exchanges = without_exchanges(asked, chosen.schedule);
+    if (chosen.without_exchanges && !stays_on_nodes(asked, chosen.schedule)) {
+      chosen.schedule = std::move(*chosen.without_exchanges);
+      chosen.without_exchanges.reset();
+    }
+  });
+  return chosen;
 }
 
 }  // namespace coconet::jit

@@ -1,6 +1,7 @@
 // Automatic schedules: the quickest that is known of a program, for ranks, a machine and sizes.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "coconet/executable.h"
@@ -11,12 +12,15 @@ struct ChosenSchedule {
   Schedule schedule;
   std::string why;  ///< for people: where it comes from
   bool collectives_by_mpi = false;
+  /// What runs instead where kernels of `schedule` cannot reach the memory that applications bind;
+  /// nothing where it has no such kernels.
+  std::optional<Schedule> without_exchanges = {};
 };
 
-/// Collective: what takes the place of `schedule`, which is automatic, as COCONET_TUNE says; one
-/// without steps where nothing is known.
-[[nodiscard]] ChosenSchedule choose_schedule(const Program& program, const Schedule& schedule,
-                                             const World& world, const Sizes& sizes,
-                                             const ParameterLists& lists);
+/// Collective: what takes the place of an automatic schedule: as COCONET_TUNE says, what the tuning
+/// file has, or what is measured now; and otherwise what ships with the program, or the model
+/// predicts to be quick.
+[[nodiscard]] ChosenSchedule choose_schedule(const Program& program, const World& world,
+                                             const Sizes& sizes, const ParameterLists& lists);
 
 }  // namespace coconet::jit

@@ -46,9 +46,7 @@ class Tuner {
   }
 
   Tuned run(const std::vector<Sizes>& sizes) {
-    together(comm(), [&] {
-      tuned_.space = sched::find_space(*ir::graph_of(program_), options_.sliceable);
-    });
+    together(comm(), [&] { tuned_.space = sched::find_space(*ir::graph_of(program_)); });
     choose_plans();
     together(comm(), [&] {
       for (const Sizes& one : sizes) plan_size(one);
@@ -413,7 +411,7 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
     }
     options.cluster = file.machines[world.size()];
   }
-  const std::string digest = keep ? digest_of(program, options.sliceable) : "";
+  const std::string digest = keep ? digest_of(program) : "";
   const auto keep_last = [&](const Tuned& so_far) {
     if (!keep) return;
     const TunedSize& size = so_far.sizes.back();

@@ -16,8 +16,6 @@
 namespace coconet::jit {
 
 struct TuneOptions {
-  /// States that the application does not need whole.
-  std::set<std::string> sliceable = {};
   /// Lengths of the buffers of scattered tensors, at every size.
   ParameterLists lists = {};
   /// What predictions are for; nothing: the machine at hand, as `calibrate` finds it.

@@ -129,10 +129,8 @@ void TuningFile::set(const std::string& name, const std::string& digest, Choice 
   program->choices.push_back(std::move(choice));
 }
 
-std::string digest_of(const Program& program, const std::set<std::string>& sliceable) {
-  std::string text = program.json();
-  for (const std::string& state : sliceable) text += state + "\n";
-  return sha256_hex(text);
+std::string digest_of(const Program& program) {
+  return sha256_hex(program.json());
 }
 
 const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,

@@ -28,7 +28,7 @@ struct TuningFile {
   };
   struct TunedProgram {
     std::string name;
-    std::string digest;  ///< of the program, its mesh and its dtypes, and of what may be sliced
+    std::string digest;  ///< of the program, its mesh and its dtypes
     std::vector<Choice> choices;
   };
   std::string library;                     ///< the version that measured
@@ -49,8 +49,8 @@ struct TuningFile {
   void set(const std::string& name, const std::string& digest, Choice choice);
 };
 
-/// Which program, for ranks, with which states sliceable: what a tuning file knows it by.
-[[nodiscard]] std::string digest_of(const Program& program, const std::set<std::string>& sliceable);
+/// Which program, for ranks: what a tuning file knows it by.
+[[nodiscard]] std::string digest_of(const Program& program);
 
 /// The choice made nearest to `sizes`: every extent within a factor of 2. Null where there is none.
 [[nodiscard]] const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,

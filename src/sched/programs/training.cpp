@@ -235,6 +235,13 @@ Value Training::decayed(double weight_decay) {
 }
 
 void Training::finish(const Value& value) {
+  const ir::Graph& graph = *ir::graph_of(program);
+  for (const ir::Node& node : graph.nodes()) {
+    // The model reads its parameters whole; nothing but the step reads the rest.
+    if (node.op == ir::Op::state && node.name != w.name() && node.name != g.name() &&
+        !node.shape.empty())
+      program.may_slice({node.name});
+  }
   if (!precision.mixed()) {
     update(parameters, value);
   } else if (precision.kept == MasterWeights::copy) {

@@ -7,21 +7,15 @@
 
 #include "coconet/error.h"
 #include "sched/tune/canonical.h"
+#include "sched/tune/scheduled.h"
 
 namespace coconet::sched {
 
 namespace {
 
-/// A program that steps led to, whose own steps may still be tried.
-struct Scheduled {
-  std::vector<Step> steps;
-  ir::Graph graph;
-};
-
 class Search {
  public:
-  Search(const std::set<std::string>& sliceable, const SpaceRules& rules)
-      : sliceable_(sliceable), rules_(rules) {}
+  explicit Search(const SpaceRules& rules) : rules_(rules) {}
 
   Space run(const ir::Graph& graph) {
     reach({{}, graph});
@@ -63,33 +57,9 @@ class Search {
     }
   }
 
-  /// `from` after `step` and, since what nothing needs only hides what is legal, after dead.
-  static Scheduled after(const Scheduled& from, const Step& step) {
-    Scheduled to = {from.steps, transform(from.graph, step)};
-    to.steps.push_back(step);
-    for (const Step& dead : dead_transformation.candidates(to.graph)) {
-      to.graph = transform(to.graph, dead);
-      to.steps.push_back(dead);
-    }
-    return to;
-  }
-
-  [[nodiscard]] std::vector<Step> slicing_steps(const ir::Graph& graph) const {
-    std::vector<Step> steps = as_slice_transformation.candidates(graph);
-    std::erase_if(steps,
-                  [&](const Step& step) { return !sliceable_.contains(step.text("state")); });
-    return steps;
-  }
-
   [[nodiscard]] std::vector<Scheduled> followers(const Scheduled& from) const {
     const std::vector<Step> slicing = slicing_steps(from.graph);
-    if (rules_.slice_all && !slicing.empty()) {
-      Scheduled sliced = from;
-      for (const Step& step : slicing) {
-        if (is_legal(sliced.graph, step)) sliced = after(sliced, step);
-      }
-      return {std::move(sliced)};
-    }
+    if (rules_.slice_all && !slicing.empty()) return {all_sliced(from)};
     std::vector<Scheduled> found;
     for (const Step& step : slicing) found.push_back(after(from, step));
     for (const Transformation* transformation : transformations()) {
@@ -101,7 +71,6 @@ class Search {
     return found;
   }
 
-  const std::set<std::string>& sliceable_;
   const SpaceRules& rules_;
   Canonical canonical_;
   std::set<std::string> programs_, plans_;
@@ -111,9 +80,8 @@ class Search {
 
 }  // namespace
 
-Space find_space(const ir::Graph& graph, const std::set<std::string>& sliceable,
-                 const SpaceRules& rules) {
-  return Search(sliceable, rules).run(graph);
+Space find_space(const ir::Graph& graph, const SpaceRules& rules) {
+  return Search(rules).run(graph);
 }
 
 std::string to_string(const std::vector<Step>& steps) {

@@ -42,11 +42,9 @@ struct Space {
   bool whole = true;                   ///< not stopped at `most`
 };
 
-/// Breadth first from `graph`, so that a candidate has as few steps as lead there. The states
-/// `sliceable` may be kept sliced: an application finds its slice of them, and has to say so of
-/// what it does not need whole.
-[[nodiscard]] Space find_space(const ir::Graph& graph, const std::set<std::string>& sliceable = {},
-                               const SpaceRules& rules = {});
+/// Breadth first from `graph`, so that a candidate has as few steps as lead there. States are kept
+/// sliced where the program says that they may.
+[[nodiscard]] Space find_space(const ir::Graph& graph, const SpaceRules& rules = {});
 
 /// "split op=avg; dead": the steps as text.
 [[nodiscard]] std::string to_string(const std::vector<Step>& steps);

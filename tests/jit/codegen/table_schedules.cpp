@@ -79,14 +79,13 @@ class Candidates {
  private:
   void find() {
     program_ = build_();
-    std::set<std::string> sliceable;
     std::size_t states = 0;
-    for (const ir::Node& node : ir::graph_of(*program_)->nodes()) {
-      if (node.op == ir::Op::state && (turn_ % 3 == 0 || (turn_ % 3 == 1 && states++ > 0)))
-        sliceable.insert(node.name);
+    ir::Graph graph = *ir::graph_of(*program_);
+    for (ir::ValueId id = 0; id < graph.size(); ++id) {
+      if (graph.at(id).op != ir::Op::state) continue;
+      graph.edit(id).attributes.may_slice = turn_ % 3 == 0 || (turn_ % 3 == 1 && states++ > 0);
     }
-    std::vector<sched::Candidate> all =
-        sched::find_space(*ir::graph_of(*program_), sliceable, {.most = 200}).candidates;
+    std::vector<sched::Candidate> all = sched::find_space(graph, {.most = 200}).candidates;
     const std::size_t step = (all.size() + most_of_program - 1) / most_of_program;
     for (std::size_t i = turn_ % step; i < all.size(); i += step)
       candidates_.push_back(std::move(all[i]));

@@ -128,9 +128,6 @@ void check_close(const Results& got, const Results& expected) {
   }
 }
 
-/// What shipped schedules keep sliced.
-const std::set<std::string> sliceable = {"m", "v", "master", "u", "d", "previous", "step_size"};
-
 Program shipped_program(const programs::Shipped& shipped, programs::Precision precision) {
   return shipped.build(shipped.mesh(2 * shipped.stages), precision);
 }
@@ -141,7 +138,7 @@ TEST_CASE("every shipped schedule is in the space of its program") {
   for (const auto& [shipped, precision] : test::usual_programs()) {
     if (!draw()) continue;
     const Program program = shipped_program(shipped, precision);
-    const sched::Space space = sched::find_space(*ir::graph_of(program), sliceable);
+    const sched::Space space = sched::find_space(*ir::graph_of(program));
     CHECK(space.whole);
     CHECK(space.unplanned.empty());
     Plans plans(space);
@@ -168,7 +165,7 @@ TEST_CASE("on a mesh of nodes the space holds the schedules for nodes") {
   for (const std::string name : {"sgd", "adam"}) {
     const programs::Shipped& shipped = *programs::find(name);
     const Program program = shipped.build(shipped.mesh_of_nodes(4, 2), f32);
-    const sched::Space space = sched::find_space(*ir::graph_of(program), sliceable);
+    const sched::Space space = sched::find_space(*ir::graph_of(program));
     CHECK(space.whole);
     Plans plans(space);
     for (const std::string schedule : {"unfused", "hierarchical"}) {
@@ -182,8 +179,7 @@ TEST_CASE("all of a space computes what the program does") {
   for (const programs::Shipped& shipped : programs::shipped()) {
     const Program program = shipped_program(shipped, f64);
     const Results expected = results_of(*ir::graph_of(program));
-    for (const sched::Candidate& candidate :
-         sched::find_space(*ir::graph_of(program), sliceable).candidates) {
+    for (const sched::Candidate& candidate : sched::find_space(*ir::graph_of(program)).candidates) {
       if (!draw()) continue;
       INFO(shipped.name << ": " << sched::to_string(candidate.steps));
       check_close(results_of(candidate.graph), expected);
@@ -198,9 +194,10 @@ TEST_CASE("merging loses no plan, and every plan is there once") {
   const Value g = p.input("g", f32, {n}, local);
   const Value w = p.state("w", f32, {n}, replicated);
   update(w, w - 0.1 * all_reduce(g, mean).named("avg"));
-  const sched::Space merged = sched::find_space(*ir::graph_of(p), {"w"});
+  p.may_slice({"w"});
+  const sched::Space merged = sched::find_space(*ir::graph_of(p));
   const sched::Space all =
-      sched::find_space(*ir::graph_of(p), {"w"}, {.merge_programs = false, .merge_plans = false});
+      sched::find_space(*ir::graph_of(p), {.merge_programs = false, .merge_plans = false});
   CHECK(all.whole);
   CHECK(Plans(all).is_within(merged));
   CHECK(Plans(merged).is_within(all));
@@ -211,10 +208,10 @@ TEST_CASE("merging loses no plan, and every plan is there once") {
 }
 
 TEST_CASE("slicing all states at once loses only plans that keep some whole") {
-  const Momentum step;
-  const sched::Space at_once = sched::find_space(*ir::graph_of(step.p), {"m", "w"});
-  const sched::Space one_by_one =
-      sched::find_space(*ir::graph_of(step.p), {"m", "w"}, {.slice_all = false});
+  Momentum step;
+  step.p.may_slice({"m", "w"});
+  const sched::Space at_once = sched::find_space(*ir::graph_of(step.p));
+  const sched::Space one_by_one = sched::find_space(*ir::graph_of(step.p), {.slice_all = false});
   CHECK(Plans(at_once).is_within(one_by_one));
   CHECK(at_once.candidates.size() < one_by_one.candidates.size());
   const auto sliced = [](const sched::Candidate& candidate) {
@@ -228,16 +225,16 @@ TEST_CASE("slicing all states at once loses only plans that keep some whole") {
 
 TEST_CASE("states that may be sliced are all at once, and no others") {
   const programs::Shipped& adam = *programs::find("adam");
-  const Program program = shipped_program(adam, f32);
+  Program program = shipped_program(adam, f32);
   const auto sliced = [](const sched::Candidate& candidate) {
     return std::count_if(candidate.steps.begin(), candidate.steps.end(),
                          [](const sched::Step& one) { return one.transformation == "as_slice"; });
   };
   std::set<std::int64_t> counts;
-  for (const sched::Candidate& candidate :
-       sched::find_space(*ir::graph_of(program), sliceable).candidates)
+  for (const sched::Candidate& candidate : sched::find_space(*ir::graph_of(program)).candidates)
     counts.insert(sliced(candidate));
   CHECK(counts == std::set<std::int64_t>{0, 2});
+  program.may_slice({"m", "v"}, false);
   for (const sched::Candidate& candidate : sched::find_space(*ir::graph_of(program)).candidates)
     CHECK(sliced(candidate) == 0);
 }
@@ -247,7 +244,7 @@ TEST_CASE("docs/tuning.md says how large the spaces are") {
   std::vector<sched::Space> spaces;
   for (const char* const name : {"adam", "lamb", "mlp_block", "attention_block"}) {
     const Program program = shipped_program(*programs::find(name), f32);
-    spaces.push_back(sched::find_space(*ir::graph_of(program), sliceable));
+    spaces.push_back(sched::find_space(*ir::graph_of(program)));
   }
   const auto row = [&](const std::string& what, std::size_t (*count)(const sched::Space&)) {
     table += "| " + what + " |";
@@ -268,8 +265,8 @@ TEST_CASE("docs/tuning.md says how large the spaces are") {
 }
 
 TEST_CASE("a search stops where it is told to, and says so") {
-  const sched::Space space = sched::find_space(
-      *ir::graph_of(shipped_program(*programs::find("lamb"), f32)), {}, {.most = 5});
+  const sched::Space space =
+      sched::find_space(*ir::graph_of(shipped_program(*programs::find("lamb"), f32)), {.most = 5});
   CHECK_FALSE(space.whole);
   CHECK(space.candidates.size() <= 5);
 }
