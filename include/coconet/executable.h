@@ -161,10 +161,9 @@ class COCONET_API Executable {
   /// alive and at rest during `run`. Memory that is const is for inputs only. States and outputs
   /// that nothing is bound to are in the library's own memory, zeroed at first. `run` throws
   /// BackendError where two tensors share memory and one of them is no input. Throws BackendError
-  /// for an unknown name, another dtype or count, constant memory for what the step writes, or when
-  /// a kernel of the schedule reaches `name` from other ranks, which needs a Buffer of the world;
-  /// but under an automatic schedule, until the first step, which then takes a plan without such
-  /// kernels.
+  /// for an unknown name, another dtype or count, or constant memory for what the step writes. Where
+  /// kernels reach `name` from other ranks, each step copies it to and from memory where they do;
+  /// in a Buffer of the world, or the library's own memory, it need not.
   template <detail::Elements Range>
   requires detail::Lasting<Range>
   void bind(std::string_view name, Range&& data) {
@@ -288,11 +287,11 @@ class COCONET_API Executable {
   /// the owner's with its values, whichever of the two binds, writes or runs: train and evaluate,
   /// or two batch sizes. The states live as long as one of the executables that share them, so the
   /// owner may be destroyed first. What `data` gave of this executable's states before is freed.
-  /// Where kernels of this one reach a state from other ranks and the
-  /// owner's do not, its values move to memory that other ranks reach. Throws BackendError when
-  /// the two have no state in common or one of another dtype, extent or layout, when the owner is
-  /// of another world or was moved from, and when the application has memory in use that other
-  /// ranks would have to reach; CommError when ranks name other owners.
+  /// Where kernels of this one reach a state from other ranks and the owner's do not, its values
+  /// move to memory that other ranks reach, unless the application uses where they are: each step
+  /// of this one then copies. Throws BackendError when the two have no state in common or one of
+  /// another dtype, extent or layout, and when the owner is of another world or was moved from;
+  /// CommError when ranks name other owners.
   void share_states(Executable& owner);
 
   /// Collective: gives symbolic dimensions other extents; those that are not named keep theirs.

@@ -59,6 +59,10 @@ fi
 grep -q "kernel 'adam_fused' exchanges data along the mesh axis 'world', whose ranks are on several nodes (ranks 0 and 1 on \
 a; ranks 2 and 3 on b), and only ranks that share memory exchange data inside a kernel; leave the collective to the library" \
   "$work/log" || fail "the refusal of a kernel across nodes is unclear"
+on aabb "$bin/coconet" run adam --schedule auto --set n=10 --check >"$work/log" 2>&1 ||
+  fail "adam failed without a schedule, whose kernels must stay on their nodes"
+grep -q "'adam-fused-without-exchanges': ranks are on several nodes, where 'adam-fused' does not run" "$work/log" ||
+  fail "it is unclear why nodes run another schedule"
 
 # Nodes that share no directory: one compilation of each kernel for all, and both keep what was
 # compiled.

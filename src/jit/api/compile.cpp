@@ -23,9 +23,8 @@ Executable compile(const Program& program, const Schedule& schedule, const World
       fmt::format("the automatic schedule is '{}'{}: {}", chosen.schedule.name(),
                   chosen.collectives_by_mpi ? ", its collectives by MPI" : "", chosen.why);
   if (world.rank() == 0) jit::log_info("program '" + program.name() + "': " + note);
-  return jit::compile_scheduled(
-      program, chosen.schedule, world, sizes, lists,
-      {{note}, chosen.collectives_by_mpi, config, chosen.without_exchanges});
+  return jit::compile_scheduled(program, chosen.schedule, world, sizes, lists,
+                                {{note}, chosen.collectives_by_mpi, config});
 }
 
 Executable compile(const Program& program, const World& world, const Sizes& sizes,

@@ -76,37 +76,6 @@ void Tensors::require_memory(const Tensor& tensor, const void* data, std::size_t
   if (count > 0) platform_.require_reachable(data, describe(tensor));
 }
 
-void Tensors::set_open(bool open) {
-  for (const Tensor& tensor : tensors_) {
-    for (TensorMemory::Reach& reach : tensor.memory->reached_by) {
-      if (reach.plan == plan_.shared_plan()) reach.is_open = open;
-    }
-  }
-}
-
-void Tensors::require_unreached(const Tensor& tensor) const {
-  const TensorMemory& memory = *tensor.memory;
-  for (const auto& [plan, is_open] : memory.reached_by) {
-    if (is_open) continue;
-    refuse(
-        describe(tensor),
-        "is reached by other ranks from inside a kernel{}, which the memory given is not open to; "
-        "bind a Buffer of World::allocate, or use Executable::data",
-        plan == plan_.shared_plan() ? ""
-                                    : fmt::format(" of '{}', which shares it", plan->graph.name));
-  }
-}
-
-std::vector<std::string> Tensors::unreachable() const {
-  std::vector<std::string> names;
-  for (const Tensor& tensor : tensors_) {
-    if (needs_peers(*tensor.buffer) && tensor.memory->bound &&
-        !tensor.memory->is_reachable(tensor.memory->multicast))
-      names.push_back(tensor.buffer->name);
-  }
-  return names;
-}
-
 Executable::Piece Tensors::data(std::string_view name, DType dtype,
                                 std::optional<std::size_t> buffer, bool to_write) {
   Tensor& tensor = named(name);
@@ -133,14 +102,13 @@ Executable::Piece Tensors::data(std::string_view name, DType dtype,
   memory.bound = true;
   memory.given_out |= !memory.foreign;
   const Piece& piece = tensor.pieces[buffer.value_or(0)];
-  return {piece.data, piece.count};
+  return {piece.home, piece.count};
 }
 
 void Tensors::use(Tensor& tensor, std::span<const Executable::Piece> buffers, bool read_only) {
   std::vector<std::size_t> counts;
   for (const Executable::Piece& one : buffers) counts.push_back(one.count);
   require_counts(tensor, counts);
-  require_unreached(tensor);
   for (const Executable::Piece& one : buffers) require_memory(tensor, one.data, one.count);
   TensorMemory& memory = *tensor.memory;
   for (std::size_t i = 0; i < buffers.size(); ++i)
@@ -221,10 +189,40 @@ void Tensors::complete() {
              tensor.buffer->name, tensor.pieces.size() > 1 ? ", i" : "");
     }
     const bool has_memory = std::ranges::all_of(
-        tensor.pieces, [](const Piece& piece) { return piece.data != nullptr; });
+        tensor.pieces, [](const Piece& piece) { return piece.home != nullptr; });
     if (!has_memory) use_own(tensor);
   }
+  copied_.clear();
+  for (sched::BufferId id = 0; id < tensors_.count(); ++id) {
+    if (std::ranges::any_of(tensors_[id].pieces,
+                            [](const Piece& piece) { return piece.data != piece.home; }))
+      copied_.push_back(id);
+  }
   completed_ = version_;
+}
+
+void Tensors::copy_in(Queue& queue) const {
+  for (const sched::BufferId id : copied_) {
+    const Tensor& tensor = tensors_[id];
+    if (tensor.buffer->role == sched::PlanBuffer::Role::output) continue;
+    for (const Piece& piece : tensor.pieces)
+      queue.copy(piece.data, piece.home, piece.count * size_of(tensor));
+  }
+}
+
+void Tensors::copy_out(Queue& queue) const {
+  for (const sched::BufferId id : copied_) {
+    const Tensor& tensor = tensors_[id];
+    if (tensor.buffer->role == sched::PlanBuffer::Role::input) continue;
+    for (const Piece& piece : tensor.pieces)
+      queue.copy(piece.home, piece.data, piece.count * size_of(tensor));
+  }
+}
+
+std::vector<std::string> Tensors::copied() const {
+  std::vector<std::string> names;
+  for (const sched::BufferId id : copied_) names.push_back(tensors_[id].buffer->name);
+  return names;
 }
 
 void Tensors::require_apart() const {
@@ -237,7 +235,7 @@ void Tensors::require_apart() const {
     if (!tensor.memory->bound) continue;
     for (const Piece& piece : tensor.pieces) {
       if (piece.count > 0)
-        all.push_back({piece.data, piece.data + piece.count * size_of(tensor), &tensor});
+        all.push_back({piece.home, piece.home + piece.count * size_of(tensor), &tensor});
     }
   }
   std::ranges::sort(all, {}, &Bound::begin);
@@ -300,7 +298,7 @@ void Tensors::write(Queue& queue, std::string_view name, DType dtype,
   memory.bound = true;
   memory.torn.clear();
   for (std::size_t i = 0; i < pieces.size(); ++i)
-    queue.copy(tensor.pieces[i].data, pieces[i].data, pieces[i].count * size_of(tensor));
+    queue.copy(tensor.pieces[i].home, pieces[i].data, pieces[i].count * size_of(tensor));
 }
 
 void Tensors::read(Queue& queue, std::string_view name, DType dtype,
@@ -308,12 +306,12 @@ void Tensors::read(Queue& queue, std::string_view name, DType dtype,
   Tensor& tensor = named(name);
   const std::vector<Executable::Piece> pieces = split(tensor, dtype, to);
   require_whole(name);
-  if (!tensor.memory->bound && tensor.data() == nullptr) {
+  if (!tensor.memory->bound && tensor.pieces.front().home == nullptr) {
     use_own(tensor);
     tensor.memory->bound = true;
   }
   for (std::size_t i = 0; i < pieces.size(); ++i)
-    queue.copy(pieces[i].data, tensor.pieces[i].data, pieces[i].count * size_of(tensor));
+    queue.copy(pieces[i].data, tensor.pieces[i].home, pieces[i].count * size_of(tensor));
 }
 
 void Tensors::tear(sched::BufferId buffer, const std::string& why) {
@@ -343,8 +341,8 @@ void Tensors::zero_written(Queue& queue) {
     if (role != sched::PlanBuffer::Role::state && role != sched::PlanBuffer::Role::output) continue;
     for (const Piece& piece : tensor.pieces) {
       // Memory that is not there yet will be zeroed.
-      if (piece.data != nullptr && piece.count > 0)
-        queue.zero(piece.data, piece.count * size_of(tensor));
+      if (piece.home != nullptr && piece.count > 0)
+        queue.zero(piece.home, piece.count * size_of(tensor));
     }
   }
   mend_all();

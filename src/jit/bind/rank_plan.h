@@ -38,7 +38,6 @@ class RankPlan {
   RankPlan& operator=(const RankPlan&) = delete;
 
   [[nodiscard]] const sched::Plan& plan() const { return *plan_; }
-  [[nodiscard]] const std::shared_ptr<const sched::Plan>& shared_plan() const { return plan_; }
   [[nodiscard]] const ir::Graph& graph() const { return plan_->graph; }
   [[nodiscard]] const Mesh& mesh() const { return plan_->graph.mesh; }
   [[nodiscard]] int rank() const { return rank_; }

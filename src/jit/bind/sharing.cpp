@@ -63,19 +63,9 @@ std::vector<Tensors::Shared> Tensors::common_states(const Tensors& owner) const 
           name, comm_.rank(), here, plan_.mesh().str(), there, owner.plan_.mesh().str()));
     }
     const TensorMemory &mine = *tensors_[id].memory, &memory = *owner[theirs].memory;
-    const bool is_used = memory.foreign || memory.given_out;
-    const bool moves = !mine.reached_by.empty() && !memory.is_reachable(mine.multicast) &&
-                       !(is_used && mine.may_be_anywhere());
-    if (moves && is_used) {
-      throw BackendError(fmt::format(
-          "state '{}' of '{}' is in memory that other ranks do not reach, as kernels of '{}' must; "
-          "{}",
-          name, there, here,
-          memory.foreign ? "bind a Buffer of World::allocate to it there"
-                         : fmt::format("share the states before data gives pointers to it, or let "
-                                       "'{}' share those of '{}'",
-                                       there, here)));
-    }
+    // The application's stay where they are, and are copied.
+    const bool moves = mine.reached && !memory.is_reachable(mine.multicast) && !memory.foreign &&
+                       !memory.given_out;
     states.push_back({id, theirs, moves});
   }
   if (states.empty()) {
@@ -99,8 +89,8 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
       owner.follow(theirs);
       if (!mine.memory->bound) use_own(mine);
       for (std::size_t i = 0; i < mine.pieces.size(); ++i) {
-        if (theirs.pieces[i].data == nullptr) continue;  // nothing was written to it yet
-        queue.copy(mine.pieces[i].data, theirs.pieces[i].data,
+        if (theirs.pieces[i].home == nullptr) continue;  // nothing was written to it yet
+        queue.copy(mine.pieces[i].home, theirs.pieces[i].home,
                    mine.pieces[i].count * owner.plan_.element_size(there));
       }
       copied_from.push_back(memory.alone);
@@ -112,12 +102,11 @@ void Tensors::share(Tensors& owner, std::span<const Shared> states, Queue& queue
       memory.foreign = mine.memory->foreign;
       memory.given_out = mine.memory->given_out;
       ++memory.version;
+    } else if (mine.memory->reached && !memory.shared) {  // where to copy to
+      memory.shared = mine.memory->shared;
+      memory.offset = mine.memory->offset;
     }
-    for (const TensorMemory::Reach& one : mine.memory->reached_by) {
-      if (std::ranges::find(memory.reached_by, one.plan, &TensorMemory::Reach::plan) ==
-          memory.reached_by.end())
-        memory.reached_by.push_back(one);
-    }
+    memory.reached |= mine.memory->reached;
     memory.multicast |= mine.memory->multicast;
     remember(*this, here);
     remember(owner, there);

@@ -3,13 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "coconet/executable.h"
 #include "jit/platform/platform.h"
-#include "sched/plan.h"
 
 namespace coconet::jit {
 
@@ -32,19 +29,10 @@ struct TensorMemory {
   std::shared_ptr<Memory> alone;
   std::size_t offset = 0;
 
-  /// A plan whose kernels reach the tensor from other ranks.
-  struct Reach {
-    std::shared_ptr<const sched::Plan> plan;
-    bool is_open = false;  ///< another plan takes its place where they cannot
-  };
-  std::vector<Reach> reached_by;
+  bool reached = false;       ///< kernels reach the tensor from other ranks
   bool multicast = false;     ///< they do so through a multicast pointer
   std::uint64_t version = 0;  ///< changes whenever a place does
 
-  /// Whether other ranks need not reach it.
-  [[nodiscard]] bool may_be_anywhere() const {
-    return std::ranges::all_of(reached_by, &Reach::is_open);
-  }
   /// Whether other ranks reach all that is in use, if need be through a multicast pointer.
   [[nodiscard]] bool is_reachable(bool through_multicast) const {
     return std::ranges::all_of(places, [&](const Place& place) {

@@ -52,24 +52,17 @@ Tensors::Tensors(Comm& comm, const Platform& platform, const RankPlan& plan, con
   for (sched::BufferId id = 0; id < plan.plan().buffers.count(); ++id) tensors_.push_back(make(id));
   std::vector<Tensor*> unplaced;
   for (sched::BufferId id = 0; id < tensors_.count(); ++id) {
-    const sched::BufferId same = before != nullptr ? before->find_same(id, plan) : -1;
     // A window is another one each time.
-    const bool keeps = same >= 0 && !(before->window_.memory && belongs_in_window(plan.buffer(id)));
-    if (!keeps) {
+    const bool keeps = before != nullptr && before->has_extents_of(id, plan) &&
+                       !(before->window_.memory && belongs_in_window(plan.buffer(id)));
+    if (keeps) {
+      tensors_[id].memory = (*before)[id].memory;
+      follow(tensors_[id]);
+    } else {
       unplaced.push_back(&tensors_[id]);
-      continue;
     }
-    TensorMemory& memory = *(*before)[same].memory;
-    if (plan.shared_plan() != before->plan_.shared_plan()) {
-      std::erase_if(memory.reached_by, [&](const TensorMemory::Reach& one) {
-        return one.plan == before->plan_.shared_plan();
-      });
-      if (needs_peers(plan.buffer(id))) memory.reached_by.push_back({plan.shared_plan()});
-    }
-    tensors_[id].memory = (*before)[same].memory;
-    if (std::ranges::find(before->shared_, same) != before->shared_.end()) shared_.push_back(id);
-    follow(tensors_[id]);
   }
+  if (before != nullptr) shared_ = before->shared_;
   place(unplaced);
   for (Tensor* const tensor : unplaced) {
     const bool has_home = tensor->memory->shared || tensor->memory->alone;
@@ -142,28 +135,16 @@ Tensors::Tensor Tensors::make(sched::BufferId id) const {
   std::size_t begin = 0;
   for (const std::size_t length : lengths) {
     const std::size_t peers = buffer.peer_access ? comm_.size() : 0;
-    tensor.pieces.push_back({begin, length, tensor.bytes, nullptr, std::vector<std::byte*>(peers)});
+    tensor.pieces.push_back(
+        {begin, length, tensor.bytes, nullptr, nullptr, std::vector<std::byte*>(peers)});
     begin += length;
     tensor.bytes += padded(length * size_of(buffer.dtype));
   }
   if (!buffer.scattered) tensor.bytes = padded(block * size_of(buffer.dtype));
   tensor.memory->places.resize(tensor.pieces.size());
-  if (needs_peers(buffer)) tensor.memory->reached_by.push_back({plan_.shared_plan()});
+  tensor.memory->reached = needs_peers(buffer);
   tensor.memory->multicast = needs_multicast(buffer);
   return tensor;
-}
-
-sched::BufferId Tensors::find_same(sched::BufferId id, const RankPlan& plan) const {
-  if (plan.shared_plan() == plan_.shared_plan()) return has_extents_of(id, plan) ? id : -1;
-  const sched::PlanBuffer& buffer = plan.buffer(id);
-  const auto found = plan_.plan().named.find(buffer.name);
-  if (buffer.role == sched::PlanBuffer::Role::temporary || found == plan_.plan().named.end())
-    return -1;
-  const sched::PlanBuffer& own = plan_.buffer(found->second);
-  const bool is_same = own.role == buffer.role && own.dtype == buffer.dtype &&
-                       own.layout == buffer.layout && own.scattered == buffer.scattered &&
-                       plan_.buffer_extents(found->second) == plan.buffer_extents(id);
-  return is_same ? found->second : -1;
 }
 
 bool Tensors::has_extents_of(sched::BufferId id, const RankPlan& plan) const {
@@ -223,9 +204,15 @@ void Tensors::use_own(Tensor& tensor) {
 void Tensors::follow(Tensor& tensor) {
   const TensorMemory& memory = *tensor.memory;
   if (tensor.version == memory.version) return;
-  for (std::size_t i = 0; i < tensor.pieces.size(); ++i) {
-    const TensorMemory::Place& place = memory.places[i];
+  for (std::size_t i = 0; i < memory.places.size(); ++i) {
+    TensorMemory::Place place = memory.places[i];
     Piece& piece = tensor.pieces[i];
+    piece.home = place.data;
+    if (needs_peers(*tensor.buffer) && place.data != nullptr && !place.peers) {
+      place.peers = memory.shared;
+      place.offset = memory.offset + piece.offset;
+      place.data = place.peers->base(comm_.rank()) + place.offset;
+    }
     piece.data = place.data;
     for (std::size_t rank = 0; rank < piece.peers.size(); ++rank) {
       std::byte* const base = place.peers ? place.peers->base(static_cast<int>(rank)) : nullptr;
@@ -233,11 +220,11 @@ void Tensors::follow(Tensor& tensor) {
                           : base == nullptr ? nullptr
                                             : base + place.offset;
     }
+    if (i > 0) continue;
+    tensor.multicast = nullptr;
+    if (needs_multicast(*tensor.buffer) && place.peers && place.peers->multicast() != nullptr)
+      tensor.multicast = place.peers->multicast() + place.offset;
   }
-  const TensorMemory::Place& first = memory.places.front();
-  tensor.multicast = nullptr;
-  if (needs_multicast(*tensor.buffer) && first.peers && first.peers->multicast() != nullptr)
-    tensor.multicast = first.peers->multicast() + first.offset;
   tensor.version = memory.version;
   ++version_;
 }

@@ -12,17 +12,19 @@ class Tensors {
  public:
   /// Collective: reserves what other ranks reach; a GPU's own memory is taken when it is first
   /// used. Tensors that have the same extents as in `before`, which is of the same plan, have the
-  /// memory that they have there; where it is of another plan of the same program, inputs, states
-  /// and outputs do.
+  /// memory that they have there.
   Tensors(Comm& comm, const Platform& platform, const RankPlan& plan,
           const Tensors* before = nullptr);
 
   /// One of the buffers of a scattered tensor, or all of another tensor.
   struct Piece {
-    std::size_t begin = 0;          ///< its first element in the whole tensor
-    std::size_t count = 0;          ///< its elements
-    std::size_t offset = 0;         ///< bytes from the start of the tensor's own memory
-    std::byte* data = nullptr;      ///< in use: own or bound
+    std::size_t begin = 0;      ///< its first element in the whole tensor
+    std::size_t count = 0;      ///< its elements
+    std::size_t offset = 0;     ///< bytes from the start of the tensor's own memory
+    std::byte* data = nullptr;  ///< what steps use: own or bound
+    /// Where the elements are between steps: the same, but where other ranks must reach `data` and
+    /// not what the application bound: then each step copies.
+    std::byte* home = nullptr;
     std::vector<std::byte*> peers;  ///< by rank, when others reach it; null on other nodes
   };
   struct Tensor {
@@ -59,14 +61,6 @@ class Tensors {
   /// Makes all states and outputs zero, and none torn.
   void zero_written(Queue& queue);
 
-  // Memory that kernels reach from other ranks (bindings.cpp).
-
-  /// Whether tensors may be bound to memory that kernels of this plan cannot reach, because another
-  /// plan then takes its place.
-  void set_open(bool open);
-  /// The names of what is bound to such memory.
-  [[nodiscard]] std::vector<std::string> unreachable() const;
-
   // Bindings (bindings.cpp).
 
   /// The buffer of an input, state or output. Throws BackendError naming the nearest known one.
@@ -80,6 +74,12 @@ class Tensors {
   /// Binds constant memory; throws BackendError for a tensor that the step writes.
   void bind(std::string_view name, DType dtype, std::span<const Executable::ConstPiece> buffers);
   void bind(std::string_view name, std::span<const Buffer> buffers);
+  /// Before a step: copies what it reads from memory that other ranks do not reach. After it:
+  /// copies what it wrote to there.
+  void copy_in(Queue& queue) const;
+  void copy_out(Queue& queue) const;
+  /// The names of what is copied so.
+  [[nodiscard]] std::vector<std::string> copied() const;
   /// Uses the library's own memory for states and outputs that have none. Throws BackendError when
   /// an input has none, or two tensors have the same and the step writes one of them.
   void complete();
@@ -110,8 +110,6 @@ class Tensors {
  private:
   [[nodiscard]] Tensor make(sched::BufferId id) const;
   [[nodiscard]] bool has_extents_of(sched::BufferId id, const RankPlan& plan) const;
-  /// The tensor here that `id` of `plan` is: its own, or of another plan the one of that name.
-  [[nodiscard]] sched::BufferId find_same(sched::BufferId id, const RankPlan& plan) const;
   /// Allocates the library's own memory for the tensors of `unplaced` that share no other tensor's.
   void place(std::span<Tensor* const> unplaced);
   /// Points `tensor` at the library's own memory.
@@ -128,7 +126,6 @@ class Tensors {
   /// that.
   void require_counts(const Tensor& tensor, std::span<const std::size_t> counts) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
-  void require_unreached(const Tensor& tensor) const;
   void require_apart() const;
   /// The buffers of `tensor` in `given`: those, or parts of the one that stands for all.
   template <class Given>
@@ -158,7 +155,8 @@ class Tensors {
   std::vector<sched::BufferId> shared_;  ///< whose memory other executables have, too
   Window window_;
   std::uint64_t version_ = 1;
-  std::uint64_t completed_ = 0;  ///< the version at the last `complete`
+  std::uint64_t completed_ = 0;          ///< the version at the last `complete`
+  std::vector<sched::BufferId> copied_;  ///< by each step, as that found
 };
 
 }  // namespace coconet::jit

@@ -63,11 +63,6 @@ Bound::Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir:
     : Bound(before.world, before.platform, before.config, before.chosen, std::move(sizes),
             std::move(lists), &before, before.sync) {}
 
-Bound::Bound(const Bound& before, ChosenPlan chosen_)
-    : Bound(before.world, before.platform, before.config,
-            std::make_shared<ChosenPlan>(std::move(chosen_)), before.plan.sizes(),
-            before.plan.lists(), &before, nullptr) {}
-
 Bound::Bound(const Bound& before, Anew)
     : Bound(before.world, before.platform, before.config, before.chosen, before.plan.sizes(),
             before.plan.lists(), &before, nullptr) {}
@@ -89,7 +84,7 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
       tables(platform, plan),
       numbers(plan),
       tiles(make_tile_counts(platform, plan)),
-      kernels(before != nullptr && before->chosen == chosen
+      kernels(before != nullptr
                   ? before->kernels
                   : logged("kernels", make_kernels, comm(), platform, plan.plan(), *config)),
       notes(chosen->notes) {

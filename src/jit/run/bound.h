@@ -29,9 +29,6 @@ struct Bound {
   /// Collective: the same plan with other extents. It has the kernels of `before`, and the memory
   /// of tensors whose extents are the same; `before` may be destroyed afterwards.
   Bound(const Bound& before, std::map<std::string, std::int64_t> sizes, ir::Lists lists);
-  /// Collective: another plan of the same program, whose inputs, states and outputs have the memory
-  /// that they have in `before`.
-  Bound(const Bound& before, ChosenPlan chosen);
   /// Collective: the same with the same extents, where no rank has come to a barrier yet.
   struct Anew {};
   Bound(const Bound& before, Anew);

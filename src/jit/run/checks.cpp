@@ -189,7 +189,7 @@ void require_apart(Bound& bound) {
     if (plan.buffers[id].role == sched::PlanBuffer::Role::temporary) continue;
     const Tensors::Tensor& tensor = bound.tensors[id];
     for (const Tensors::Piece& piece : tensor.pieces) {
-      const auto begin = reinterpret_cast<std::uint64_t>(piece.data);
+      const auto begin = reinterpret_cast<std::uint64_t>(piece.home);
       if (piece.count > 0 && begin != 0)
         append(mine, Piece{begin, begin + piece.count * bound.plan.element_size(id),
                            bound.comm().rank(), id});

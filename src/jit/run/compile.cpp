@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "coconet/error.h"
 #include "ir/access.h"
@@ -92,32 +91,6 @@ void jit::require_on_nodes(const sched::Plan& plan, const Nodes& nodes) {
   }
 }
 
-namespace {
-
-/// `program`, and what each step of `schedule` makes of it, at last with the knobs of `config`.
-std::vector<Program> scheduled_of(const Program& program, const Schedule& schedule,
-                                  const Config& config) {
-  std::vector<Program> scheduled = schedule.apply(program);
-  scheduled.back() = sched::with_knobs(scheduled.back(), config.knobs);
-  return scheduled;
-}
-
-/// Collective: the plan of what `schedule` led to.
-jit::ChosenPlan choose_plan_of(jit::Comm& comm, const jit::Platform& platform,
-                               const Schedule& schedule, const std::vector<Program>& scheduled,
-                               const Config& config) {
-  jit::ChosenPlan chosen =
-      jit::choose_plan(comm, platform, *ir::graph_of(scheduled.back()), config);
-  chosen.collectives_by_mpi = config.collectives == "mpi";
-  jit::together(comm, [&] {
-    jit::require_on_nodes(chosen.plan, comm.nodes());
-    if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);
-  });
-  return chosen;
-}
-
-}  // namespace
-
 Executable jit::compile_scheduled(const Program& program, const Schedule& schedule,
                                   const World& world, const Sizes& sizes,
                                   const ParameterLists& lists, const CompileChoices& choices) {
@@ -133,53 +106,21 @@ Executable jit::compile_scheduled(const Program& program, const Schedule& schedu
     require_mesh(program, world);
     resolved = ir::resolve_sizes(*ir::graph_of(program), sizes, lists);
     resolved_lists = ir::resolve_lists(*ir::graph_of(program), resolved, lists);
-    scheduled = scheduled_of(program, schedule, *config);
+    scheduled = schedule.apply(program);
+    scheduled.back() = sched::with_knobs(scheduled.back(), config->knobs);
   });
   check_agreement(comm, program, schedule, resolved, resolved_lists, *config);
-  jit::ChosenPlan chosen = choose_plan_of(comm, *platform, schedule, scheduled, *config);
-  chosen.notes.insert(chosen.notes.begin(), choices.notes.begin(), choices.notes.end());
-  chosen.collectives_by_mpi |= choices.collectives_by_mpi;
-  auto state = std::make_unique<Executable::State>(world, *platform, config, scheduled.back(),
-                                                   std::move(chosen), std::move(resolved),
-                                                   std::move(resolved_lists));
-  if (choices.without_exchanges) state->leave_open({program, *choices.without_exchanges});
-  return Executable(std::move(state));
-}
-
-void Executable::State::leave_open(Alternative alternative) {
-  alternative_ = std::move(alternative);
-  tensors().set_open(true);
-}
-
-void Executable::State::settle_now() {
-  std::set<std::string> unreachable;
-  for (const std::string& of_rank :
-       comm().all_gather(fmt::format("{}", fmt::join(tensors().unreachable(), "', '")))) {
-    if (!of_rank.empty()) unreachable.insert(of_rank);
-  }
-  if (unreachable.empty()) {
-    alternative_.reset();
-    tensors().set_open(false);
-    return;
-  }
-  const Config& config = *bound().config;
-  std::vector<Program> scheduled;
-  jit::together(comm(), [&] {
-    runner().require_not_captured();
-    runner().finish();
-    scheduled = scheduled_of(alternative_->program, alternative_->schedule, config);
-  });
   jit::ChosenPlan chosen =
-      choose_plan_of(comm(), bound().platform, alternative_->schedule, scheduled, config);
-  chosen.notes = bound().chosen->notes;
-  chosen.notes.push_back(fmt::format(
-      "'{}' is bound to memory that other ranks do not reach, so the schedule is '{}'; with "
-      "Buffers of World::allocate, or Executable::data, kernels exchange data themselves",
-      fmt::join(unreachable, "', '"), alternative_->schedule.name()));
-  auto next = std::make_unique<jit::Bound>(bound(), std::move(chosen));
-  alternative_.reset();
-  rebind(std::move(next));
-  program = scheduled.back();
+      jit::choose_plan(comm, *platform, *ir::graph_of(scheduled.back()), *config);
+  chosen.notes.insert(chosen.notes.begin(), choices.notes.begin(), choices.notes.end());
+  chosen.collectives_by_mpi = choices.collectives_by_mpi || config->collectives == "mpi";
+  jit::together(comm, [&] {
+    require_on_nodes(chosen.plan, comm.nodes());
+    if (comm.rank() == 0) log_lowering(schedule, scheduled, chosen.plan);
+  });
+  return Executable(std::make_unique<Executable::State>(world, *platform, config, scheduled.back(),
+                                                        std::move(chosen), std::move(resolved),
+                                                        std::move(resolved_lists)));
 }
 
 }  // namespace coconet

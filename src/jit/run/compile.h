@@ -19,9 +19,6 @@ struct CompileChoices {
   std::vector<std::string> notes = {};  ///< for reports
   bool collectives_by_mpi = false;      ///< library collectives on the host, whatever the bytes
   std::shared_ptr<const Config> config = {};  ///< null: the world's
-  /// What runs instead where, at the first step, kernels cannot reach memory that is bound. Tensors
-  /// have the same layouts under it.
-  std::optional<Schedule> without_exchanges = {};
 };
 
 /// `coconet::compile` for a schedule that is not automatic.

@@ -73,12 +73,10 @@ void Executable::synchronize() {
   state().runner().finish();
 }
 void Executable::run(std::span<const ScalarValue> scalars) {
-  state().settle();
-  state_->runner().run(scalars);
+  state().runner().run(scalars);
 }
 void Executable::start_trace(std::size_t runs) {
-  state().settle();
-  state_->runner().start_trace(runs);
+  state().runner().start_trace(runs);
 }
 std::vector<TraceSpan> Executable::trace() {
   state().runner().collect_times();

@@ -24,31 +24,16 @@ class Executable::State {
   [[nodiscard]] jit::Tensors& tensors() const { return bound_->tensors; }
   [[nodiscard]] jit::Comm& comm() const { return bound_->comm(); }
 
-  /// Collective: goes on with `bound`, of the same program.
+  /// Collective: goes on with `bound`, of the same plan.
   void rebind(std::unique_ptr<jit::Bound> bound);
-
-  /// What takes this plan's place where its kernels cannot reach memory that is bound.
-  struct Alternative {
-    Program program;  ///< before its schedule
-    Schedule schedule;
-  };
-  void leave_open(Alternative alternative);
-  /// Collective, before a step: from the first one on the plan is settled, the alternative's where
-  /// a rank has bound memory that other ranks do not reach.
-  void settle() {
-    if (alternative_) settle_now();
-  }
 
   Program program;       ///< after its schedule
   std::uint64_t number;  ///< among those of the world
   jit::Roofline roofline;
 
  private:
-  void settle_now();
-
   std::unique_ptr<jit::Bound> bound_;
   std::unique_ptr<jit::Runner> runner_;
-  std::optional<Alternative> alternative_;
 };
 
 }  // namespace coconet

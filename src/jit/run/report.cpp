@@ -22,6 +22,12 @@ Report Executable::report() {
   report.table_bytes = bound.tables.bytes();
   report.cache = cache_counters();
   report.notes = bound.notes;
+  if (const auto copied = bound.tensors.copied(); !copied.empty()) {
+    report.notes.push_back(
+        fmt::format("each step copies '{}', because other ranks do not reach the memory that is "
+                    "bound; bind Buffers of World::allocate, or use Executable::data",
+                    fmt::join(copied, "', '")));
+  }
   const std::vector<sched::Moved> traffic =
       sched::traffic_of(bound.plan.plan(), sched::work_of(bound.plan.plan(), bound.plan.sizes()));
   for (std::size_t index = 0; index < bound.steps.size(); ++index) {

@@ -80,7 +80,6 @@ void Executable::State::rebind(std::unique_ptr<jit::Bound> bound) {
   auto runner = std::make_unique<jit::Runner>(*bound, runner_.get());
   runner_ = std::move(runner);  // which waits for the queues of the one before
   bound_ = std::move(bound);
-  tensors().set_open(alternative_.has_value());
 }
 
 }  // namespace coconet

@@ -115,7 +115,7 @@ void Runner::make_collectives(const Runner* before) {
     for (int rank = 0; is_new && rank < comm.size(); ++rank) {
       std::vector<int> ranks = bound_.plan.mesh().group(rank, axis);
       if (rank != (group_.alone() ? comm.rank() : ranks.front())) continue;
-      collectives_.push_back(before != nullptr && before->bound_.chosen == bound_.chosen
+      collectives_.push_back(before != nullptr
                                  ? before->collectives_[collectives_.size()]
                                  : bound_.platform.make_collectives(bound_.comm(), ranks, step.name,
                                                                     bound_.library_kernels));
@@ -206,6 +206,7 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   enter(failure);
   if (checks()) check();
   begin_in_order();
+  bound_.tensors.copy_in(*queue_);
   bound_.tables.refresh(bound_.tensors, *queue_);
   kernel_waits_.begin_run(immediate_ && is_sampled(runs_));
   if (!immediate_) prepare(0, bound_.steps.size());
@@ -214,6 +215,7 @@ void Runner::run(std::span<const ScalarValue> scalars) {
   } else {
     put_run_of_group();
   }
+  bound_.tensors.copy_out(*queue_);
   end_in_order();
   kernel_waits_.end_run([&](std::size_t step) { return blocks_at_once(step); });
   ++runs_;

@@ -13,8 +13,8 @@ namespace coconet::jit {
 
 class Runner {
  public:
-  /// Collective. `bound` outlives it. With the queue and the states' orders of `before`, which
-  /// nothing runs, and its collectives where it is of the same plan.
+  /// Collective. `bound` outlives it. With the queue, the collectives and the states' orders of
+  /// `before`, which nothing runs and which is of the same plan.
   explicit Runner(Bound& bound, const Runner* before = nullptr);
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;

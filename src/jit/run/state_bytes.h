@@ -15,7 +15,7 @@ class StateBytes {
   /// That of `tensor`, which the processor reaches; must not be bound elsewhere meanwhile.
   StateBytes(const Tensors::Tensor& tensor, std::size_t element) {
     for (const Tensors::Piece& piece : tensor.pieces)
-      pieces_.push_back({piece.begin * element, {piece.data, piece.count * element}});
+      pieces_.push_back({piece.begin * element, {piece.home, piece.count * element}});
   }
   /// Other memory that stands for it.
   explicit StateBytes(std::span<std::byte> all) : pieces_{{0, all}} {}

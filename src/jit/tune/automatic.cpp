@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "coconet/programs.h"
@@ -61,9 +59,9 @@ std::optional<Schedule> shipped_schedule(const Asked& asked) {
   if (const auto end = name.rfind("_scattered"); end != std::string::npos) name.erase(end);
   if (programs::find(name) == nullptr) return {};
   const Mesh& mesh = asked.graph.mesh;
-  const bool on_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
+  const bool has_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
   try {
-    Schedule schedule = Schedule::load(name + (on_nodes ? "-hierarchical.json" : "-fused.json"));
+    Schedule schedule = Schedule::load(name + (has_nodes ? "-hierarchical.json" : "-fused.json"));
     const Program scheduled = schedule.apply(asked.program).back();
     if (slices_as_it_may(asked.graph, *ir::graph_of(scheduled))) return schedule;
   } catch (const Error&) {  // another program of that name
@@ -71,29 +69,20 @@ std::optional<Schedule> shipped_schedule(const Asked& asked) {
   return {};
 }
 
-/// Where kernels reach other ranks' tensors, the schedule without such kernels.
-std::optional<Schedule> without_exchanges(const Asked& asked, const Schedule& schedule) {
-  try {
-    const sched::Plan plan = sched::lower(*ir::graph_of(schedule.apply(asked.program).back()));
-    const bool reaches = std::ranges::any_of(
-        plan.named, [&](const auto& one) { return plan.buffers[one.second].peer_access; });
-    if (!reaches) return {};
-    sched::Steps steps{schedule.name() + "-without-exchanges",
-                       steps_without_exchanges(asked.graph, sched::steps_of(schedule).steps,
-                                               asked.sizes, asked.cluster)};
-    return Schedule::parse(sched::to_json(steps));
-  } catch (const Error&) {  // such as one of another version's file, which compile() refuses
-    return {};
-  }
-}
-
-bool stays_on_nodes(const Asked& asked, const Schedule& schedule) {
+/// Where kernels of `chosen` would reach into the memory of other nodes, the same layouts without
+/// kernels that exchange data.
+void keep_on_nodes(const Asked& asked, ChosenSchedule& chosen) {
+  const Schedule& schedule = chosen.schedule;
   try {
     require_on_nodes(sched::lower(*ir::graph_of(schedule.apply(asked.program).back())),
                      asked.nodes);
-    return true;
   } catch (const ScheduleError&) {
-    return false;
+    chosen.why =
+        fmt::format("ranks are on several nodes, where '{}' does not run", schedule.name());
+    const sched::Steps steps{schedule.name() + "-without-exchanges",
+                             steps_without_exchanges(asked.graph, sched::steps_of(schedule).steps,
+                                                     asked.sizes, asked.cluster)};
+    chosen.schedule = Schedule::parse(sched::to_json(steps));
   }
 }
 
@@ -158,11 +147,7 @@ ChosenSchedule choose_schedule(const Program& program, const World& world, const
               choice->over_unfused, choice->ms),
           choice->collectives_by_mpi};
     }
-    if (comm.size() > 1) chosen.without_exchanges = without_exchanges(asked, chosen.schedule);
-    if (chosen.without_exchanges && !stays_on_nodes(asked, chosen.schedule)) {
-      chosen.schedule = std::move(*chosen.without_exchanges);
-      chosen.without_exchanges.reset();
-    }
+    keep_on_nodes(asked, chosen);
   });
   return chosen;
 }

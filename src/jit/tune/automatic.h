@@ -1,7 +1,6 @@
 // Automatic schedules: the quickest that is known of a program, for ranks, a machine and sizes.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "coconet/executable.h"
@@ -12,9 +11,6 @@ struct ChosenSchedule {
   Schedule schedule;
   std::string why;  ///< for people: where it comes from
   bool collectives_by_mpi = false;
-  /// What runs instead where kernels of `schedule` cannot reach the memory that applications bind;
-  /// nothing where it has no such kernels.
-  std::optional<Schedule> without_exchanges = {};
 };
 
 /// Collective: what takes the place of an automatic schedule: as COCONET_TUNE says, what the tuning

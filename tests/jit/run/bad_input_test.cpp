@@ -230,17 +230,6 @@ TEST_CASE("a null pointer is refused") {
         "'w', 17 x f32 on rank 0, is bound to a null pointer");
 }
 
-TEST_CASE("private memory is refused for what a kernel reaches from other ranks") {
-  std::vector<float> data(17);
-  for (const char* name : {"g", "w"}) {
-    CHECK(bind_refusal("fused", [&](Executable& step) { step.bind(name, data); }) ==
-          "'" + std::string(name) +
-              "', 17 x f32 on rank 0, is reached by other ranks from inside a kernel, which the "
-              "memory given is not open to; bind a Buffer of World::allocate, or use "
-              "Executable::data");
-  }
-}
-
 TEST_CASE("an unknown name is answered with the nearest, or with all") {
   const auto what = [](const char* name) {
     return bind_refusal("fused", [&](Executable& step) { (void)step.count(name); });

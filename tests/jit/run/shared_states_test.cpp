@@ -136,35 +136,39 @@ TEST_CASE("a state that is sliced in one and whole in the other is refused on ev
                                  "and f32 [10], replicated in 'adam'"));
 }
 
-TEST_CASE("memory that other ranks must reach, and do not, is refused") {
-  const auto outcome = [](bool bound) {
-    return outcomes_of(2, [&](World& world) {
-      Executable look = compile_look(world, 5), train = compile_train(world, 5);
-      std::vector<float> memory(5);
-      if (bound) {
-        look.bind("w", memory);
-      } else {
-        (void)look.data<float>("w");
-      }
-      train.share_states(look);
-    });
-  };
-  CHECK(outcome(true)[1].what ==
-        "state 'w' of 'look' is in memory that other ranks do not reach, as kernels of 'sgd' must; "
-        "bind a Buffer of World::allocate to it there");
-  CHECK(outcome(false)[1].what ==
-        "state 'w' of 'look' is in memory that other ranks do not reach, as kernels of 'sgd' must; "
-        "share the states before data gives pointers to it, or let 'look' share those of 'sgd'");
-  const auto later = outcomes_of(2, [](World& world) {
-    Executable look = compile_look(world, 5), train = compile_train(world, 5);
-    look.share_states(train);
-    std::vector<float> memory(5);
-    look.bind("w", memory);
-  });
-  CHECK(later[1].what ==
-        "'w', 5 x f32 on rank 1, is reached by other ranks from inside a kernel of 'sgd', which "
-        "shares it, which the memory given is not open to; bind a Buffer of World::allocate, or "
-        "use Executable::data");
+TEST_CASE("states in memory that other ranks do not reach stay there, and each step copies") {
+  for (const bool bound : {true, false}) {
+    for (const bool train_owns : {true, false}) {
+      World::local(2, [&](World& world) {
+        Executable look = compile_look(world, 5), train = compile_train(world, 5);
+        std::vector<float> memory(5), w(5);
+        float* at = memory.data();
+        const auto use = [&] {
+          if (bound) {
+            look.bind("w", memory);
+          } else {
+            at = look.data<float>("w").data();
+          }
+        };
+        if (train_owns) {
+          look.share_states(train);
+          use();
+        } else {
+          use();
+          train.share_states(look);
+        }
+        std::fill_n(at, 5, 1.0F);
+        train.write("g", std::vector<float>(5, 1));
+        train.run({{"lr", 0.5}});
+        REQUIRE_ON_RANK(look.data<float>("w").data() == at);
+        REQUIRE_ON_RANK(std::vector<float>(at, at + 5) == std::vector<float>(5, 0.5));
+        std::fill_n(at, 5, 3.0F);
+        train.run({{"lr", 0.5}});
+        train.read("w", w);
+        REQUIRE_ON_RANK(w == std::vector<float>(5, 2.5));
+      });
+    }
+  }
 }
 
 TEST_CASE("ranks that name other owners are told so") {
