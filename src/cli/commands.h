@@ -91,6 +91,7 @@ struct SimOptions {
 struct TuneOptions {
   ProgramSpec spec;
   std::vector<std::string> sizes;  ///< --sizes
+  ParameterLists lists;            ///< --list; missing ones are of one buffer
   std::string cluster;             ///< that predictions are for; empty: this machine
   std::string out;                 ///< file for the schedule, or empty
   std::string report;              ///< HTML file, or empty

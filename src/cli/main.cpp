@@ -87,6 +87,7 @@ struct Commands {
   void when_on_spec(CLI::App& command, Options& options, int (*subcommand)(const Options&)) {
     when(command, [this, &options, subcommand] {
       read_spec(raw, options.spec);
+      if constexpr (requires { options.lists; }) read_lists(raw, options.lists);
       return subcommand(options);
     });
   }

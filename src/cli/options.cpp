@@ -21,8 +21,8 @@ CLI::Option* add(CLI::App& command, const char* name, Target& target, const char
 
 /// NAME=VALUE options may be repeated, each taking one value, so that a PROGRAM may follow them.
 void repeated(CLI::App& command, const char* name, std::vector<std::string>& values,
-              const char* help) {
-  add(command, name, values, "NAME=VALUE", help)->allow_extra_args(false);
+              const std::string& help) {
+  add(command, name, values, "NAME=VALUE", help.c_str())->allow_extra_args(false);
 }
 
 /// Of programs that ship.
@@ -61,13 +61,18 @@ void add_sizes(CLI::App& command, std::vector<std::string>& sizes) {
       ->allow_extra_args(false);
 }
 
+void add_lists(CLI::App& command, Raw& raw, const std::string& otherwise) {
+  repeated(
+      command, "--list", raw.lists,
+      "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: " +
+          otherwise);
+}
+
 void add_data(CLI::App& command, RunOptions& options, Raw& raw) {
   repeated(command, "--scalar", raw.scalars,
            "Value of a run-time scalar; default lr=0.01, t=the step number, others 0.5; may be "
            "repeated");
-  repeated(command, "--list", raw.lists,
-           "Lengths of the buffers of a dimension, such as n=768,1,2^20; may be repeated; default: "
-           "uneven ones");
+  add_lists(command, raw, "uneven ones");
   repeated(command, "--input", raw.inputs,
            "A .npy file for an input or a state; with %r in its name, the rank's number, a file of "
            "each rank's part; may be repeated. One step is run, and states without a file begin "
@@ -198,7 +203,11 @@ void read_run(const Raw& raw, RunOptions& options) {
   read_spec(raw, options.spec);
   read_each(raw.scalars, options.scalars, "--scalar gives",
             [](const std::string& text) { return parse_number("--scalar", text); });
-  read_each(raw.lists, options.lists, "--list gives the dimension", parse_list);
+  read_lists(raw, options.lists);
+}
+
+void read_lists(const Raw& raw, ParameterLists& lists) {
+  read_each(raw.lists, lists, "--list gives the dimension", parse_list);
 }
 
 CLI::App& add_explain(CLI::App& app, ExplainOptions& options, Raw& raw) {
@@ -250,6 +259,7 @@ CLI::App& add_tune(CLI::App& app, TuneOptions& options, Raw& raw) {
       app, "tune", "Measure a program's schedules and write the quickest", tune_examples);
   add_spec(command, options.spec, raw);
   add_sizes(command, options.sizes);
+  add_lists(command, raw, "one buffer");
   add(command, "--out", options.out, "FILE", "Write the schedule to FILE");
   add(command, "--report", options.report, "FILE.html",
       "Write a page with charts, the search and the winner's picture to FILE");

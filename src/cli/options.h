@@ -31,6 +31,7 @@ CLI::App& add_command(CLI::App& parent, const char* name, const char* what, cons
 /// The program and its schedule.
 void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw);
 void read_spec(const Raw& raw, ProgramSpec& spec);
+void read_lists(const Raw& raw, ParameterLists& lists);
 
 void add_ranks(CLI::App& command, std::optional<int>& ranks);
 void add_targets(CLI::App& command, CompileOptions& options);

@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/program_spec.h"
+#include "cli/tune_report.h"
 #include "ir/access.h"
 #include "ir/extents.h"
 #include "ir/graph.h"
@@ -91,9 +92,6 @@ class Table {
   }
 
  private:
-  static std::string letter(std::size_t index) {
-    return index < 26 ? std::string(1, static_cast<char>('A' + index)) : std::to_string(index);
-  }
   std::string letter_of(std::size_t candidate) {
     const auto found = std::ranges::find(letters_, candidate);
     if (found != letters_.end()) return letter(static_cast<std::size_t>(found - letters_.begin()));

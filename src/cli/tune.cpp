@@ -49,13 +49,13 @@ void print_head() {
 
 /// The row of the size that was finished last; under mpirun it is all that shows progress.
 void print_row(const jit::Tuned& tuned) {
-  const std::vector<jit::Variant> winners = winners_of(tuned);
+  const std::vector<jit::Variant> all = lettered(tuned);
   const jit::TunedSize& size = tuned.sizes.back();
   double predicted = 0;
   for (const jit::Trial& trial : size.trials) {
     if (trial.variant == size.best) predicted = trial.predicted_us / 1000;
   }
-  const auto place = std::ranges::find(winners, size.best) - winners.begin();
+  const auto place = std::ranges::find(all, size.best) - all.begin();
   clear_progress();
   std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
               size.best_ms, predicted, size.unfused_ratio, size.trials.size(),
@@ -88,13 +88,21 @@ void print_only_measured(double seconds) {
                   : "; what is measured is kept, and the next time goes on from there");
 }
 
+/// What is refused, each with its reason, as one line.
+void print_refused(const char* what, const std::vector<std::string>& refused) {
+  if (refused.empty()) return;
+  std::printf("%zu schedule%s cannot be %s, such as %s%s\n", refused.size(),
+              refused.size() == 1 ? "" : "s", what, refused.front().c_str(),
+              refused.size() == 1 ? "" : "; --json has all of them");
+}
+
 void print_foot(const jit::Tuned& tuned, double seconds) {
   if (!tuned.whole && tuned.sizes.empty() && tuned.calibration_s > 0)
     return print_only_measured(tuned.calibration_s);
-  const std::vector<jit::Variant> winners = winners_of(tuned);
+  const std::vector<jit::Variant> all = lettered(tuned);
   const sched::Space& space = tuned.space;
-  for (std::size_t i = 0; i < winners.size(); ++i)
-    std::printf("  %s: %s\n", letter(i).c_str(), jit::describe(space, winners[i]).c_str());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    std::printf("  %s: %s\n", letter(i).c_str(), jit::describe(space, all[i]).c_str());
   std::printf(
       "%zu programs generated, of which %zu were there and %zu had the plan of another: %zu "
       "candidates; left out of measurements: %zu predicted to be far slower, %zu with overlaps "
@@ -102,10 +110,8 @@ void print_foot(const jit::Tuned& tuned, double seconds) {
       space.generated, space.same_program, space.same_plan, space.candidates.size(),
       tuned.left_out.hopeless, tuned.left_out.no_room, tuned.left_out.many, tuned.kernels, seconds);
   print_all(tuned);
-  for (const std::string& one : space.unplanned)
-    std::printf("cannot be planned: %s\n", one.c_str());
-  for (const std::string& one : tuned.impossible)
-    std::printf("cannot be measured: %s\n", one.c_str());
+  print_refused("planned", space.unplanned);
+  print_refused("measured", tuned.impossible);
   if (tuned.calibration_s > 0)
     std::printf("%.1f s of these measured the machine, as coconet calibrate does\n",
                 tuned.calibration_s);
@@ -162,6 +168,7 @@ std::string as_json(const jit::Tuned& tuned, const Program& program, double seco
                           {"no_room", tuned.left_out.no_room},
                           {"many", tuned.left_out.many}}},
                         {"kernels", tuned.kernels},
+                        {"unplanned", space.unplanned},
                         {"impossible", tuned.impossible},
                         {"sizes", std::move(sizes)}},
                        2) +
@@ -172,6 +179,7 @@ int tune_on(const World& world, const TuneOptions& options, const ResolvedSpec& 
   const auto begin = std::chrono::steady_clock::now();
   const Program program = resolved.program(world.size());
   jit::TuneOptions how;
+  how.lists = options.lists;
   how.exhaustive = options.exhaustive;
   how.progress = show_progress;
   how.interrupted = was_interrupted;

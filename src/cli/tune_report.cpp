@@ -114,9 +114,7 @@ std::string open_chart(const std::string& label) {
 class Report {
  public:
   Report(const Program& program, const jit::Tuned& tuned) : program_(program), tuned_(tuned) {
-    shown_ = winners_of(tuned);
-    if (std::ranges::find(shown_, jit::Variant{}) == shown_.end())
-      shown_.insert(shown_.begin(), jit::Variant{});
+    shown_ = lettered(tuned);
     if (shown_.size() > most_shown) shown_.resize(most_shown);
   }
 
@@ -369,12 +367,12 @@ std::string extents_text(const Sizes& sizes) {
   return text.empty() ? "as it is" : text;
 }
 
-std::vector<jit::Variant> winners_of(const jit::Tuned& tuned) {
-  std::vector<jit::Variant> winners;
+std::vector<jit::Variant> lettered(const jit::Tuned& tuned) {
+  std::vector<jit::Variant> all = {jit::Variant{}};
   for (const jit::TunedSize& size : tuned.sizes) {
-    if (std::ranges::find(winners, size.best) == winners.end()) winners.push_back(size.best);
+    if (std::ranges::find(all, size.best) == all.end()) all.push_back(size.best);
   }
-  return winners;
+  return all;
 }
 
 std::string tune_report(const Program& program, const jit::Tuned& tuned,

@@ -19,7 +19,8 @@ namespace coconet::cli {
 /// "n=1024", or "as it is" where a program has fixed sizes.
 [[nodiscard]] std::string extents_text(const Sizes& sizes);
 
-/// The winners of all sizes, each once, in the order of the sizes.
-[[nodiscard]] std::vector<jit::Variant> winners_of(const jit::Tuned& tuned);
+/// What has a letter, in the terminal as on the page: the program without a schedule, then the
+/// winners of all sizes, each once, in the order of the sizes.
+[[nodiscard]] std::vector<jit::Variant> lettered(const jit::Tuned& tuned);
 
 }  // namespace coconet::cli

@@ -77,6 +77,17 @@ TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
   CHECK_THAT(off.text, Contains("the automatic schedule is 'sgd-fused': it ships"));
 }
 
+TEST_CASE("scattered parameters are tuned for the list that is given, and found for another") {
+  const ScratchDirectory scratch;
+  const auto tuning = scratch.path() / "tuning.json";
+  const std::string program = "sgd --scattered --groups ";
+  CHECK_THAT(command_with(tuning, "tune " + program + "--list n=70,30 --cluster host-2rank").text,
+             Contains("\nas it is ") && Contains("\n  A: no steps\n"));
+  CHECK_THAT(
+      command_with(tuning, "run " + program + "--list n=7,60,40 --schedule auto --check").text,
+      Contains("the automatic schedule is 'sgd_scattered-tuned'") && Contains("check passed"));
+}
+
 TEST_CASE("with COCONET_TUNE=on what is not known is measured, once") {
   const ScratchDirectory scratch;
   const auto tuning = scratch.path() / "tuning.json";

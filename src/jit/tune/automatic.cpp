@@ -3,9 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "coconet/config.h"
 #include "coconet/error.h"
-#include "coconet/programs.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
@@ -43,32 +44,6 @@ sched::Cluster likely_cluster(const TuningFile& file, const Platform& platform, 
   return cluster;
 }
 
-/// Whether all states that `scheduled` keeps in other slices than `written` may be.
-bool slices_as_it_may(const ir::Graph& written, const ir::Graph& scheduled) {
-  for (const ir::Node& node : scheduled.nodes()) {
-    if (node.op != ir::Op::state || node.attributes.may_slice) continue;
-    const ir::ValueId own = written.find(node.name);
-    if (own >= 0 && written.at(own).layout != node.layout) return false;
-  }
-  return true;
-}
-
-/// The schedule that ships with the program for its mesh, where that is legal.
-std::optional<Schedule> shipped_schedule(const Asked& asked) {
-  std::string name = asked.graph.name;
-  if (const auto end = name.rfind("_scattered"); end != std::string::npos) name.erase(end);
-  if (programs::find(name) == nullptr) return {};
-  const Mesh& mesh = asked.graph.mesh;
-  const bool has_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
-  try {
-    Schedule schedule = Schedule::load(name + (has_nodes ? "-hierarchical.json" : "-fused.json"));
-    const Program scheduled = schedule.apply(asked.program).back();
-    if (slices_as_it_may(asked.graph, *ir::graph_of(scheduled))) return schedule;
-  } catch (const Error&) {  // another program of that name
-  }
-  return {};
-}
-
 /// Where kernels of `chosen` would reach into the memory of other nodes, the same layouts without
 /// kernels that exchange data.
 void keep_on_nodes(const Asked& asked, ChosenSchedule& chosen) {
@@ -89,9 +64,13 @@ void keep_on_nodes(const Asked& asked, ChosenSchedule& chosen) {
 ChosenSchedule likely_schedule(const Asked& asked) {
   const char* const tune = "`coconet tune` measures, and so does COCONET_TUNE=on";
   ChosenSchedule chosen{Schedule("none"), ""};
-  if (std::optional<Schedule> shipped = shipped_schedule(asked)) {
+  const auto shipped = sched::shipped_schedules_of(asked.program);
+  const auto fused = std::ranges::find_if(shipped, [](const sched::Steps& one) {
+    return one.name.ends_with("-fused") || one.name.ends_with("-hierarchical");
+  });
+  if (fused != shipped.end()) {
     chosen = {
-        std::move(*shipped),
+        Schedule::parse(sched::to_json(*fused)),
         fmt::format("it ships, and nothing was measured of the program at these sizes; {}", tune)};
   } else {
     const auto steps = likely_steps(asked.graph, asked.sizes, asked.cluster);

@@ -24,6 +24,7 @@
 #include "sched/cost/estimate.h"
 #include "sched/knobs.h"
 #include "sched/tune/canonical.h"
+#include "sched/tune/likely.h"
 
 namespace coconet::jit {
 namespace {
@@ -46,7 +47,10 @@ class Tuner {
   }
 
   Tuned run(const std::vector<Sizes>& sizes) {
-    together(comm(), [&] { tuned_.space = sched::find_space(*ir::graph_of(program_)); });
+    together(comm(), [&] {
+      tuned_.space = sched::find_space(*ir::graph_of(program_));
+      find_shipped();
+    });
     choose_plans();
     together(comm(), [&] {
       for (const Sizes& one : sizes) plan_size(one);
@@ -102,19 +106,40 @@ class Tuner {
     std::ranges::stable_sort(waiting.candidates.begin() + 1, waiting.candidates.end(), {},
                              [&](std::size_t index) { return waiting.predicted_us[index]; });
     LeftOut& left_out = tuned_.left_out;
-    left_out.hopeless += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      return index != 0 && is_hopeless(waiting, waiting.predicted_us[index]);
-    });
     left_out.no_room += std::erase_if(waiting.candidates, [&](std::size_t index) {
       return options_.skips_crowded_overlaps && is_another_[index];
     });
     const std::size_t most = most_of(waiting.best_us / 1000);
-    if (most > 0 && waiting.candidates.size() > most + 1) {
-      left_out.many += waiting.candidates.size() - most - 1;
-      waiting.candidates.resize(most + 1);
-    }
+    std::size_t measured = 0;
+    std::erase_if(waiting.candidates, [&](std::size_t index) {
+      if (index == 0 || shipped_.contains(index)) return false;
+      const bool hopeless = is_hopeless(waiting, waiting.predicted_us[index]);
+      const bool many = !hopeless && most > 0 && ++measured > most;
+      left_out.hopeless += hopeless ? 1 : 0;
+      left_out.many += many ? 1 : 0;
+      return hopeless || many;
+    });
     all_ += waiting.candidates.size();
     waiting_.push_back(std::move(waiting));
+  }
+
+  /// Which candidates are the schedules that ship with the program; those that are none become
+  /// some.
+  void find_shipped() {
+    std::vector<sched::Candidate>& all = tuned_.space.candidates;
+    sched::Canonical canonical;
+    std::vector<std::string> plans;
+    for (const sched::Candidate& one : all) plans.push_back(canonical.key(one.plan));
+    for (const sched::Steps& shipped : sched::shipped_schedules_of(program_)) {
+      const Program scheduled = Schedule::parse(sched::to_json(shipped)).apply(program_).back();
+      sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
+      const auto place =
+          static_cast<std::size_t>(std::ranges::find(plans, canonical.key(plan)) - plans.begin());
+      shipped_.insert(place);
+      if (place < plans.size()) continue;
+      plans.push_back(canonical.key(plan));
+      all.push_back({shipped.steps, *ir::graph_of(scheduled), std::move(plan)});
+    }
   }
 
   /// Collective: the plans that candidates have on this machine. What has none is noted.
@@ -390,7 +415,8 @@ class Tuner {
   std::vector<Waiting> waiting_;
   std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
   std::vector<sched::Plan> chosen_;                     ///< by candidate of the space
-  std::vector<bool> is_another_;  ///< of these, which run as another candidate does
+  std::vector<bool> is_another_;   ///< of these, which run as another candidate does
+  std::set<std::size_t> shipped_;  ///< the candidates that ship, which are always measured
   std::vector<Variant> given_up_;
   SharedTensors tensors_;  ///< of the size that is being measured, in the host's memory
   std::size_t all_ = 0, done_ = 0;

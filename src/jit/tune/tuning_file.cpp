@@ -11,6 +11,7 @@
 #include "coconet/error.h"
 #include "ir/json/element.h"
 #include "ir/json/text.h"
+#include "ir/lists.h"
 #include "jit/cache/digest.h"
 #include "sched/schedule.h"
 
@@ -99,7 +100,8 @@ TuningFile parse_by(std::string_view text, TuningFile (*parse)(const JsonElement
 }
 
 /// How far `sizes` are from what was measured: the sum of the binary logarithms of the extents'
-/// ratios; nothing where one is beyond a factor of 2, or the dimensions are others.
+/// ratios; nothing where one is beyond a factor of 2, but for numbers of buffers, or the dimensions
+/// are others.
 std::optional<double> distance(const Sizes& measured, const Sizes& sizes) {
   if (measured.size() != sizes.size()) return {};
   double sum = 0;
@@ -108,7 +110,7 @@ std::optional<double> distance(const Sizes& measured, const Sizes& sizes) {
     if (found == sizes.end()) return {};
     const double steps =
         std::abs(std::log2(static_cast<double>(found->second) / static_cast<double>(extent)));
-    if (!(steps <= 1)) return {};
+    if (!(steps <= 1) && ir::counted_by(Dim(name, 0)).empty()) return {};
     sum += steps;
   }
   return sum;

@@ -52,7 +52,8 @@ struct TuningFile {
 /// Which program, for ranks: what a tuning file knows it by.
 [[nodiscard]] std::string digest_of(const Program& program);
 
-/// The choice made nearest to `sizes`: every extent within a factor of 2. Null where there is none.
+/// The choice made nearest to `sizes`: every extent within a factor of 2, but for numbers of
+/// buffers. Null where there is none.
 [[nodiscard]] const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,
                                                        const Sizes& sizes);
 

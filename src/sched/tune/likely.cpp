@@ -7,6 +7,8 @@
 #include <optional>
 
 #include "coconet/error.h"
+#include "coconet/programs.h"
+#include "ir/access.h"
 #include "sched/cost/estimate.h"
 #include "sched/tune/scheduled.h"
 
@@ -91,11 +93,40 @@ bool have_same_layouts(const ir::Graph& one, const ir::Graph& other) {
   });
 }
 
+/// Whether all states that `scheduled` keeps in other slices than `written` may be.
+bool slices_as_it_may(const ir::Graph& written, const ir::Graph& scheduled) {
+  return std::ranges::all_of(scheduled.nodes(), [&](const ir::Node& node) {
+    if (node.op != ir::Op::state || node.attributes.may_slice) return true;
+    const ir::ValueId own = written.find(node.name);
+    return own < 0 || written.at(own).layout == node.layout;
+  });
+}
+
 bool makes_computation(const Step& step) {
   return step.text("kind") == to_string(ir::Fusion::Kind::computation);
 }
 
 }  // namespace
+
+std::vector<Steps> shipped_schedules_of(const Program& program) {
+  std::string name = program.name();
+  if (const auto end = name.rfind("_scattered"); end != std::string::npos) name.erase(end);
+  const programs::Shipped* const shipped = programs::find(name);
+  if (shipped == nullptr) return {};
+  const Mesh& mesh = program.mesh();
+  const bool has_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
+  std::vector<Steps> all;
+  for (const std::string_view schedule : has_nodes ? shipped->across_nodes : shipped->schedules) {
+    try {
+      const Schedule loaded = Schedule::load(name + "-" + std::string(schedule) + ".json");
+      const Program scheduled = loaded.apply(program).back();
+      if (!slices_as_it_may(*ir::graph_of(program), *ir::graph_of(scheduled))) continue;
+      all.push_back(steps_of(loaded));
+    } catch (const Error&) {  // another program of that name
+    }
+  }
+  return all;
+}
 
 std::vector<Step> likely_steps(const ir::Graph& graph, const ir::Sizes& sizes,
                                const Cluster& cluster) {

@@ -5,9 +5,13 @@
 
 #include "ir/extents.h"
 #include "sched/cost/cluster.h"
-#include "sched/transform.h"
+#include "sched/schedule.h"
 
 namespace coconet::sched {
+
+/// The schedules that ship with `program`, for its mesh, where they are legal and keep no state
+/// sliced that may not be; nothing where it only has the name of one that ships.
+[[nodiscard]] std::vector<Steps> shipped_schedules_of(const Program& program);
 
 /// The steps of whatever `cluster` is predicted to take the least time for: `graph` with kernels of
 /// what it computes; or with its all_reduces in halves (split), what is computed behind them

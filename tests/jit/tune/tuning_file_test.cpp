@@ -1,5 +1,6 @@
 // Tuning files: their JSON, and what is found in them.
 #include "jit/tune/tuning_file.h"
+#include "ir/lists.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -70,6 +71,14 @@ TEST_CASE("the nearest choice is taken, within a factor of 2 of every extent") {
   CHECK(ms({{"a", 64}, {"b", 17}}) == 0);
   CHECK(ms({{"a", 64}}) == 0);
   CHECK(ms({{"a", 64}, {"c", 8}}) == 0);
+}
+
+TEST_CASE("the number of buffers counts for how near a choice is, and rules none out") {
+  const std::string buffers = ir::buffers_of(Dim("n", 0)).name;
+  const TuningFile::TunedProgram program{
+      "p", "d", {choice({{"n", 64}, {buffers, 1}}, 1), choice({{"n", 64}, {buffers, 100}}, 2)}};
+  CHECK(jit::nearest_choice(program, {{"n", 64}, {buffers, 3}})->ms == 1);
+  CHECK(jit::nearest_choice(program, {{"n", 64}, {buffers, 40}})->ms == 2);
 }
 
 TEST_CASE("programs are known by what they compute, their ranks and what may be sliced") {
