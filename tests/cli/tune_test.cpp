@@ -171,7 +171,7 @@ TEST_CASE("the machine that calibrate measures is a cluster that sim takes") {
   CHECK_THAT(
       run_command("doctor", "COCONET_TUNE_FILE=" + (scratch.path() / "tuning.json").string()).text,
       Contains("tuning.json: measured with 1 ranks, 0 programs tuned"));
-  CHECK_THAT(said.text, StartsWith("host-1rank: ") && Contains("measured by coconet calibrate") &&
+  CHECK_THAT(said.text, StartsWith("measured-host-1rank: ") && Contains("measured by coconet calibrate") &&
                             Contains("GB/s") && Contains("kept in "));
   CHECK_THAT(coconet_command("sim sgd --sizes 2^10,2^20 --cluster " + file.string()).out,
              StartsWith("sgd on host-1rank, 1 rank"));

@@ -65,7 +65,7 @@ class Calibration {
 
   /// Whether it came to its end.
   bool run() {
-    cluster_.name = fmt::format("{}-{}rank", comm_.config().backend, world_.size());
+    cluster_.name = fmt::format("measured-{}-{}rank", comm_.config().backend, world_.size());
     cluster_.description = device_of(platform_) + ": measured by coconet calibrate";
     cluster_.ranks_per_node = world_.size();
     try {
