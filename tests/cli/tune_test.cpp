@@ -174,7 +174,7 @@ TEST_CASE("the machine that calibrate measures is a cluster that sim takes") {
   CHECK_THAT(said.text, StartsWith("measured-host-1rank: ") && Contains("measured by coconet calibrate") &&
                             Contains("GB/s") && Contains("kept in "));
   CHECK_THAT(coconet_command("sim sgd --sizes 2^10,2^20 --cluster " + file.string()).out,
-             StartsWith("sgd on host-1rank, 1 rank"));
+             StartsWith("sgd on measured-host-1rank, 1 rank"));
 }
 
 TEST_CASE("what cannot be tuned is said before anything is measured") {
