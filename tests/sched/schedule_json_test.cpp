@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "coconet/programs.h"
 #include "golden.h"
 #include "ir/access.h"
 #include "sched/schedule.h"
