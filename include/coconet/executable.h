@@ -161,9 +161,9 @@ class COCONET_API Executable {
   /// alive and at rest during `run`. Memory that is const is for inputs only. States and outputs
   /// that nothing is bound to are in the library's own memory, zeroed at first. `run` throws
   /// BackendError where two tensors share memory and one of them is no input. Throws BackendError
-  /// for an unknown name, another dtype or count, or constant memory for what the step writes. Where
-  /// kernels reach `name` from other ranks, each step copies it to and from memory where they do;
-  /// in a Buffer of the world, or the library's own memory, it need not.
+  /// for an unknown name, another dtype or count, or constant memory for what the step writes.
+  /// Where kernels reach `name` from other ranks, each step copies it to and from memory where they
+  /// do; in a Buffer of the world, or the library's own memory, it need not.
   template <detail::Elements Range>
   requires detail::Lasting<Range>
   void bind(std::string_view name, Range&& data) {

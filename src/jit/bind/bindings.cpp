@@ -201,22 +201,25 @@ void Tensors::complete() {
   completed_ = version_;
 }
 
-void Tensors::copy_in(Queue& queue) const {
+template <class Copy>
+void Tensors::for_each_copied(sched::PlanBuffer::Role but, const Copy& copy) const {
   for (const sched::BufferId id : copied_) {
     const Tensor& tensor = tensors_[id];
-    if (tensor.buffer->role == sched::PlanBuffer::Role::output) continue;
-    for (const Piece& piece : tensor.pieces)
-      queue.copy(piece.data, piece.home, piece.count * size_of(tensor));
+    if (tensor.buffer->role == but) continue;
+    for (const Piece& piece : tensor.pieces) copy(piece, piece.count * size_of(tensor));
   }
 }
 
+void Tensors::copy_in(Queue& queue) const {
+  for_each_copied(sched::PlanBuffer::Role::output, [&](const Piece& piece, std::size_t bytes) {
+    queue.copy(piece.data, piece.home, bytes);
+  });
+}
+
 void Tensors::copy_out(Queue& queue) const {
-  for (const sched::BufferId id : copied_) {
-    const Tensor& tensor = tensors_[id];
-    if (tensor.buffer->role == sched::PlanBuffer::Role::input) continue;
-    for (const Piece& piece : tensor.pieces)
-      queue.copy(piece.home, piece.data, piece.count * size_of(tensor));
-  }
+  for_each_copied(sched::PlanBuffer::Role::input, [&](const Piece& piece, std::size_t bytes) {
+    queue.copy(piece.home, piece.data, bytes);
+  });
 }
 
 std::vector<std::string> Tensors::copied() const {

@@ -127,6 +127,9 @@ class Tensors {
   void require_counts(const Tensor& tensor, std::span<const std::size_t> counts) const;
   void require_memory(const Tensor& tensor, const void* data, std::size_t count) const;
   void require_apart() const;
+  /// Calls copy(piece, bytes) for all that steps copy, but of those of one role.
+  template <class Copy>
+  void for_each_copied(sched::PlanBuffer::Role but, const Copy& copy) const;
   /// The buffers of `tensor` in `given`: those, or parts of the one that stands for all.
   template <class Given>
   [[nodiscard]] std::vector<Given> split(const Tensor& tensor, DType dtype,

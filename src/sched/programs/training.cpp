@@ -22,14 +22,13 @@ constexpr std::int64_t default_n = 1 << 20;
 /// one; or "world"; or first "gpu", between ranks of a node, then "node".
 std::vector<std::string> axes_of(const Mesh& mesh) {
   if (mesh.axes().size() == 1) return {mesh.axes().front().name};
-  if (mesh.find("world") < 0 && mesh.find("gpu") >= 0 && mesh.find("node") >= 0)
-    return {"gpu", "node"};
+  if (averages_by_nodes(mesh)) return {"gpu", "node"};
   return {"world"};
 }
 
 /// "adam_scattered"
 std::string full_name(const std::string& name, Storage storage) {
-  return name + (storage == Storage::scattered ? "_scattered" : "");
+  return storage == Storage::scattered ? name + std::string(scattered_suffix) : name;
 }
 
 /// Of gradients: every rank along the axes of data parallelism has its own.
@@ -80,6 +79,10 @@ void require_constants(const std::string& optimizer, const TrainingOptions& opti
 }
 
 }  // namespace
+
+bool averages_by_nodes(const Mesh& mesh) {
+  return mesh.find("world") < 0 && mesh.find("gpu") >= 0 && mesh.find("node") >= 0;
+}
 
 Precision mixed(DType model, MasterWeights kept, std::uint64_t seed) {
   if (!is_16_bit(model)) {

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "coconet/programs.h"
 #include "sched/programs/hyperparameters.h"
@@ -23,6 +24,12 @@ template <class To, class From>
   to.accumulation = from.accumulation;
   return to;
 }
+
+/// What the names of programs with Storage::scattered end with.
+inline constexpr std::string_view scattered_suffix = "_scattered";
+
+/// Whether gradients are averaged over "gpu", between ranks of a node, and then over "node".
+[[nodiscard]] bool averages_by_nodes(const Mesh& mesh);
 
 /// A state, which formulas take for its elements as the optimizer computes with them.
 struct State {

@@ -10,6 +10,7 @@
 #include "coconet/programs.h"
 #include "ir/access.h"
 #include "sched/cost/estimate.h"
+#include "sched/programs/training.h"
 #include "sched/tune/scheduled.h"
 
 namespace coconet::sched {
@@ -110,13 +111,13 @@ bool makes_computation(const Step& step) {
 
 std::vector<Steps> shipped_schedules_of(const Program& program) {
   std::string name = program.name();
-  if (const auto end = name.rfind("_scattered"); end != std::string::npos) name.erase(end);
+  if (name.ends_with(programs::scattered_suffix))
+    name.resize(name.size() - programs::scattered_suffix.size());
   const programs::Shipped* const shipped = programs::find(name);
   if (shipped == nullptr) return {};
-  const Mesh& mesh = program.mesh();
-  const bool has_nodes = mesh.find("node") >= 0 && mesh.find("gpu") >= 0 && mesh.find("world") < 0;
   std::vector<Steps> all;
-  for (const std::string_view schedule : has_nodes ? shipped->across_nodes : shipped->schedules) {
+  for (const std::string_view schedule :
+       programs::averages_by_nodes(program.mesh()) ? shipped->across_nodes : shipped->schedules) {
     try {
       const Schedule loaded = Schedule::load(name + "-" + std::string(schedule) + ".json");
       const Program scheduled = loaded.apply(program).back();
