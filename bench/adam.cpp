@@ -11,7 +11,7 @@
 
 #include "coconet/coconet.h"
 #include "floor.h"
-#include "optimizer_peers.h"
+#include "peers.h"
 #include "rows.h"
 #include "timing.h"
 #include "verify.h"
@@ -33,25 +33,21 @@ coconet::Executable compile(const coconet::World& world, bench::Tensors& tensors
   return step;
 }
 
-void measure_size(const coconet::World& world, std::size_t n, bench::Rows& rows) {
+void measure_size(const coconet::World& world, std::size_t n, bench::Peers& peers,
+                  bench::Rows& rows) {
   const std::vector<float> g = bench::make_gradient(n, world.rank());
   const std::vector<float> w(n, bench::first_weight);
   std::vector<float> after_one, after_three;
   std::vector<bench::Contestant> contestants;
 
-  using Peer = bench::Peer<bench::rules::Adam>;
-  Peer peer(n, world.size(), false);
-  contestants.push_back(
-      {.name = "peer", .begin = [&] { peer.begin(g, w); }, .step = [&](int t) { peer.step(t); }});
-  bench::verify(contestants.back(), peer.weights(), 3, after_three);
-  // This one's gradient grows from step to step, so that only its first step is the others'.
-  bench::verify(contestants.back(), peer.weights(), 1, after_one);
-  Peer peer_in_place(n, world.size(), true);
-  contestants.push_back({.name = "peer, in place",
-                         .begin = [&] { peer_in_place.begin(g, w); },
-                         .step = [&](int t) { peer_in_place.step(t); },
-                         .most_steps = Peer::most_steps});
-  bench::verify(contestants.back(), peer_in_place.weights(), 1, after_one);
+  // In place the gradient grows from step to step, so that only the first step is the others'.
+  peers.enter(contestants, "adam", n, [&](const auto& peer, const auto& results) {
+    bench::verify(peer, results, 3, after_three);
+    bench::verify(peer, results, 1, after_one);
+  });
+  peers.enter(
+      contestants, std::string("adam") + bench::in_place, n,
+      [&](const auto& peer, const auto& results) { bench::verify(peer, results, 1, after_one); });
 
   bench::Tensors tensors(world, n);
   const auto enter = [&](std::string_view name, std::function<void(int)> step) {
@@ -74,12 +70,14 @@ void measure_size(const coconet::World& world, std::size_t n, bench::Rows& rows)
   bench::measure(contestants);
 
   for (const std::string_view schedule : schedules) {
-    rows.add({.name = std::string(schedule),
-              .n = n,
-              .ms = bench::fastest(contestants, {schedule}),
-              .peer_ms = bench::fastest(contestants, {"peer", "peer, in place"}),
-              .floor_ms = bench::fastest(contestants, {"floor", "floor, streaming stores"})});
+    bench::Row row{.name = std::string(schedule),
+                   .n = n,
+                   .ms = bench::fastest(contestants, {schedule}),
+                   .floor_ms = bench::fastest(contestants, {"floor", "floor, streaming stores"})};
+    bench::Peers::put_fastest(contestants, row);
+    rows.add(std::move(row));
   }
+  peers.clear();
 }
 
 void run(const bench::Options& options) {
@@ -87,9 +85,10 @@ void run(const bench::Options& options) {
   if (world.size() != 2)
     throw std::invalid_argument("start the benchmark with mpirun -n 2: it compares two ranks");
   bench::Rows rows("adam", world.size(), world.rank() == 0, options.json);
+  bench::Peers peers(options.other_mpis, world.rank(), world.size());
   for (const int exponent :
        options.quick ? std::vector{12, 18, 24} : std::vector{10, 12, 14, 16, 18, 20, 22, 24})
-    measure_size(world, std::size_t{1} << exponent, rows);
+    measure_size(world, std::size_t{1} << exponent, peers, rows);
   rows.write();
 }
 

@@ -10,9 +10,9 @@
 #include <span>
 #include <type_traits>
 
+#include "arrays.h"
 #include "coconet/dtype.h"
 #include "half_sum.h"
-#include "memory.h"
 
 namespace bench {
 

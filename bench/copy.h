@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "memory.h"
+#include "arrays.h"
 #include "store_line.h"
 
 namespace bench {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "coconet/dtype.h"
+#include "ir/half.h"
 
 namespace bench {
 
@@ -28,11 +29,7 @@ template <class Element>
   }
 #endif
   for (std::size_t l = 0; l < line; ++l) {
-    if constexpr (coconet::dtype_of<Element> == coconet::bf16) {
-      to[l] = std::bit_cast<float>(std::uint32_t{from[l].bits} << 16);
-    } else {
-      to[l] = static_cast<float>(from[l]);
-    }
+    to[l] = coconet::ir::widened(from[l]);
   }
 }
 
@@ -53,7 +50,7 @@ template <class Element>
       const auto bits = std::bit_cast<std::uint32_t>(from[l]);  // no NaNs in a benchmark
       to[l].bits = static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
     } else {
-      to[l] = Element(static_cast<double>(from[l]));
+      to[l] = coconet::ir::narrowed<Element>(from[l]);
     }
   }
 }

@@ -14,7 +14,8 @@ namespace bench {
 class LambPeer : public Summed {
  public:
   static constexpr double lr = learning_rate;
-  static constexpr int most_steps = 4096;  ///< the sum becomes a direction, which does not grow
+  /// The sum becomes a direction, which does not grow.
+  [[nodiscard]] static int most_steps() { return 4096; }
 
   /// `n` must be a multiple of 16.
   LambPeer(std::size_t n, int ranks, bool in_place)

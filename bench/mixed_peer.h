@@ -9,9 +9,9 @@
 #include <span>
 
 #include "adam_update.h"
+#include "arrays.h"
 #include "half_lines.h"
 #include "half_sum.h"
-#include "memory.h"
 
 namespace bench {
 
@@ -58,6 +58,7 @@ class MixedPeer {
     }
   }
 
+  [[nodiscard]] static int most_steps() { return 4096; }
   [[nodiscard]] std::span<const Element> weights() const { return {w_.get(), n_}; }
 
  private:

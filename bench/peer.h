@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-#include "memory.h"
+#include "arrays.h"
 
 namespace bench {
 
@@ -64,9 +64,8 @@ template <class Rule>
 class Peer : public Summed {
  public:
   static constexpr double lr = Rule::lr;
-  /// In place the gradient grows from step to step, so that `begin` must be called again before as
-  /// many have run.
-  static constexpr int most_steps = 40;
+  /// In place the gradient grows from step to step.
+  [[nodiscard]] int most_steps() const { return in_place_ ? 40 : 4096; }
 
   Peer(std::size_t n, int ranks, bool in_place) : Summed(n, ranks, in_place) {
     for (std::size_t i = 0; i < Rule::states; ++i) states_[i] = make_array(n);

@@ -15,8 +15,9 @@
 namespace bench {
 
 struct Options {
-  bool quick = false;  ///< fewer sizes
-  std::string json;    ///< a file for the rows; empty for none
+  bool quick = false;                   ///< fewer sizes
+  std::string json;                     ///< a file for the rows; empty for none
+  std::vector<std::string> other_mpis;  ///< that peers run under, too: NAME=FILE of other_mpi.h
 };
 
 /// Throws with the usage.
@@ -28,8 +29,11 @@ inline Options parse(int argc, char** argv) {
       options.quick = true;
     } else if (argument == "--json" && i + 1 < argc) {
       options.json = argv[++i];
+    } else if (argument == "--other-mpi" && i + 1 < argc) {
+      options.other_mpis.emplace_back(argv[++i]);
     } else {
-      throw std::invalid_argument("usage: " + std::string(argv[0]) + " [--quick] [--json FILE]");
+      throw std::invalid_argument("usage: " + std::string(argv[0]) +
+                                  " [--quick] [--json FILE] [--other-mpi NAME=FILE]...");
     }
   }
   return options;
@@ -51,6 +55,7 @@ struct Row {
   std::size_t n = 0;  ///< elements
   double ms = 0;
   std::optional<double> peer_ms = {};   ///< what an application writes without this library
+  std::string peer = {};                ///< which of several that is
   std::optional<double> floor_ms = {};  ///< what it should cost, where there is such a thing
   [[nodiscard]] double ratio_peer() const { return *peer_ms / ms; }
   [[nodiscard]] double ratio_floor() const { return ms / *floor_ms; }
@@ -62,8 +67,8 @@ class Rows {
   Rows(std::string bench, int ranks, bool is_first_rank, std::string json)
       : bench_(std::move(bench)), ranks_(ranks), prints_(is_first_rank), json_(std::move(json)) {
     if (!prints_) return;
-    std::printf("%s, %d ranks\n%-48s %10s %12s %12s %12s %12s %12s\n", bench_.c_str(), ranks_,
-                "name", "n", "ms", "peer_ms", "ratio_peer", "floor_ms", "ratio_floor");
+    std::printf("%s, %d ranks\n%-48s %10s %12s %12s %12s %12s %12s  %s\n", bench_.c_str(), ranks_,
+                "name", "n", "ms", "peer_ms", "ratio_peer", "floor_ms", "ratio_floor", "peer");
   }
 
   void add(Row row) {
@@ -74,8 +79,12 @@ class Rows {
       } else {
         std::printf(" %12s %12s", "", "");
       }
-      if (row.floor_ms) std::printf(" %12.5f %12.2f", *row.floor_ms, row.ratio_floor());
-      std::printf("\n");
+      if (row.floor_ms) {
+        std::printf(" %12.5f %12.2f", *row.floor_ms, row.ratio_floor());
+      } else if (!row.peer.empty()) {
+        std::printf(" %12s %12s", "", "");
+      }
+      std::printf("%s%s\n", row.peer.empty() ? "" : "  ", row.peer.c_str());
       std::fflush(stdout);
     }
     rows_.push_back(std::move(row));
@@ -89,6 +98,7 @@ class Rows {
       if (row.peer_ms) {
         one["peer_ms"] = *row.peer_ms;
         one["ratio_peer"] = row.ratio_peer();
+        if (!row.peer.empty()) one["peer"] = row.peer;
       }
       if (row.floor_ms) {
         one["floor_ms"] = *row.floor_ms;

@@ -4,20 +4,24 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
-declare -A ranks_of=([adam]="2" [optimizers]="2" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
+declare -A ranks_of=([adam]="2" [optimizers]="2" [collectives]="2 4" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
   [matmul]="2" [sweep]="2" [checkpoint]="1 2" [planning]="1")
-parts=(adam optimizers scattered algorithms blocks kernels matmul)
+parts=(adam optimizers collectives scattered algorithms blocks kernels matmul)
 
 usage() {
   cat <<TEXT
 usage: bench/run.sh [--quick] [--json FILE] [PART]...
 
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
-against MPI. The parts, all of them but sweep, checkpoint and planning unless some are named:
+against MPI. The peers of adam, optimizers and collectives run under every MPI that is here, in turn with this library, each with
+ranks of its own: Open MPI, MPICH with its headers (Debian's libmpich-dev), and Intel MPI where I_MPI_ROOT says (PyPI's impi-rt
+and impi-devel in a virtual environment). The parts, all of them but sweep, checkpoint and planning unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules
   optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused, on 2 ranks; and of AdamW
               over 2^24 elements with options beside the same without: groups over buffers, and clipping by norm with loss
               scaling, which writes a rank's slice of the gradient once more and reads it again, 8 / ranks bytes an element
+  collectives the library's collectives of f32 as steps of their own, on memory that other ranks reach and on the application's,
+              on 2 and 4 ranks
   scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
   blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
@@ -43,6 +47,7 @@ A row a contestant and number of elements, but for sweep:
                the program's own), bias, dropout and residual as one vectorized loop, and in a pipeline MPI_Send of the
                whole by every rank to the next stage; of matmul oneDNN or OpenBLAS called directly, whichever is faster
   ratio_peer   peer_ms / ms: how many times faster than the peer
+  peer         the MPI under which the peer was fastest, and whether it was in place
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for optimizers: a
                copy of as many bytes as a rank's kernel reads and writes, by memcpy or past the caches, whichever is faster,
                and for AdamW with options the same without; for scattered: the same step of one contiguous tensor; for
@@ -86,7 +91,48 @@ install_packages
 build_preset release "${chosen[@]}"
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# The other MPIs, by name: their launcher, and the peers as their compiler makes them.
+declare -A launcher_of=() peers_of=()
+# other_mpi NAME LAUNCHER COMPILER...
+other_mpi() {
+  local name=$1 launcher=$2 program=$work/${1// /_}
+  shift 2
+  command -v "$launcher" "$1" >/dev/null || return 0
+  local flags
+  read -ra flags <"$root/build/release/bench/flags"
+  if "$@" -std=c++20 "${flags[@]}" -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -I"$root/include" -I"$root/src" \
+    -I"$root/build/release/generated" "$root/bench/mpi_peers.cpp" -o "$program" "${libraries[@]}" 2>"$program.log"; then
+    launcher_of[$name]=$launcher peers_of[$name]=$program
+  else
+    echo "No peers run under $name: $(grep -m 1 -i error "$program.log")"
+  fi
+}
+if [[ ${chosen[*]} =~ adam|optimizers|collectives ]]; then
+  own=$(mpirun --version 2>&1)
+  libraries=()
+  [[ $own == *"Open MPI"* ]] || other_mpi "Open MPI" mpirun.openmpi mpicxx.openmpi
+  [[ $own == *HYDRA* ]] || other_mpi MPICH mpirun.mpich mpicxx.mpich
+  if [[ -n ${I_MPI_ROOT-} && $own != *Intel* ]]; then
+    libraries=("-L$I_MPI_ROOT/lib" -lmpi "-Wl,-rpath,$I_MPI_ROOT/lib")
+    other_mpi "Intel MPI" "$I_MPI_ROOT/bin/mpiexec.hydra" "${CXX:-g++}" "-I$I_MPI_ROOT/include"
+  fi
+fi
+# Starts the peers on so many ranks; what the benchmark is to be told of them is then in `others`.
+start_peers() {
+  others=()
+  local name
+  for name in "${!peers_of[@]}"; do
+    local file=$work/turn-${name// /_}
+    rm -f "$file" && truncate -s 4096 "$file"
+    # Ranks that share a core give way in their spins, as Open MPI's do when it is told.
+    MPIR_CVAR_POLLS_BEFORE_YIELD=$((ranks > $(nproc) ? 1 : 1000)) I_MPI_THREAD_YIELD=$((ranks > $(nproc) ? 3 : 0)) \
+      "${launcher_of[$name]}" -n "$ranks" "${peers_of[$name]}" "$file" &
+    others+=(--other-mpi "$name=$file")
+  done
+}
+
 objects=()
 for part in "${chosen[@]}"; do
   for ranks in ${ranks_of[$part]}; do
@@ -102,8 +148,11 @@ for part in "${chosen[@]}"; do
       fi
       [[ $part != sweep ]] || echo "Kernels by ${compiler:-the default compiler}:"
       objects+=("$work/$part-$ranks-${compiler//\//_}.json")
+      others=()
+      [[ ! $part =~ ^(adam|optimizers|collectives)$ ]] || start_peers
       COCONET_CXX=$compiler mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" \
-        --json "${objects[-1]}"
+        --json "${objects[-1]}" "${others[@]}"
+      wait
     done
   done
 done

@@ -1,0 +1,27 @@
+// The problem that contestants solve.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace bench {
+
+/// Of all weights, before the first step.
+inline constexpr float first_weight = 0.5f;
+
+/// A gradient that differs between ranks and elements, some of which are zero.
+struct Gradient {
+  std::size_t rank;
+  float operator()(std::size_t i) const {
+    return 0.01f * (static_cast<float>((7 * i + 3 * rank) % 19) - 9.0f);
+  }
+};
+
+inline std::vector<float> make_gradient(std::size_t n, int rank) {
+  const Gradient gradient{static_cast<std::size_t>(rank)};
+  std::vector<float> g(n);
+  for (std::size_t i = 0; i < n; ++i) g[i] = gradient(i);
+  return g;
+}
+
+}  // namespace bench
