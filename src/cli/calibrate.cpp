@@ -49,11 +49,8 @@ void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
   const auto bytes = [](std::size_t limit) {
     return limit == std::numeric_limits<std::size_t>::max() ? "never" : std::to_string(limit);
   };
-  std::printf(
-      "library collectives copy up to %s bytes, go through shared memory up to %s where "
-      "ranks do not reach the tensors, and past the caches from %s on\n",
-      bytes(ways->second.copied_bytes).c_str(), bytes(ways->second.shared_bytes).c_str(),
-      bytes(ways->second.streamed_bytes).c_str());
+  std::printf("library collectives copy up to %s bytes, and go past the caches from %s on\n",
+              bytes(ways->second.copied_bytes).c_str(), bytes(ways->second.streamed_bytes).c_str());
 }
 
 int calibrate_on(const World& world, const std::string& out) {

@@ -160,7 +160,7 @@ class MpiCollectives final : public Collectives {
     std::vector<const void*> parts;
     for (int other = 0; other < size(); ++other)
       parts.push_back(from(received_.data(), bytes * static_cast<std::size_t>(other)));
-    combine_in_order(call.dtype, call.reduction, parts, own, std::array{out});
+    combine_in_order(call.dtype, call.reduction, parts, own, std::array{Destination{out}});
   }
   /// Where blocks of `counts` elements begin that lie one behind the other.
   static std::vector<int> places(const std::vector<int>& counts) {

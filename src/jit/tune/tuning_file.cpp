@@ -74,9 +74,8 @@ TuningFile parse_root(const JsonElement& root) {
   }
   if (const auto collectives = root.find("collectives")) {
     for (const JsonElement& ways : collectives->elements()) {
-      ways.require_object({"ranks", "copied_bytes", "shared_bytes", "streamed_bytes"});
+      ways.require_object({"ranks", "copied_bytes", "streamed_bytes"});
       file.ways[ways.at("ranks").small_integer(2)] = {bytes_of(ways.at("copied_bytes")),
-                                                      bytes_of(ways.at("shared_bytes")),
                                                       bytes_of(ways.at("streamed_bytes"))};
     }
   }
@@ -169,7 +168,6 @@ std::string to_json(const TuningFile& file) {
   for (const auto& [ranks, ways] : file.ways) {
     out["collectives"].push_back({{"ranks", ranks},
                                   {"copied_bytes", ways.copied_bytes},
-                                  {"shared_bytes", ways.shared_bytes},
                                   {"streamed_bytes", ways.streamed_bytes}});
   }
   out["programs"] = json::array();

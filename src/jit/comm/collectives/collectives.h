@@ -86,11 +86,9 @@ struct CollectiveWays {
   /// than the second barrier of tensors that stay where they are. Half of it in an all_reduce,
   /// where every rank reads all.
   std::size_t copied_bytes = 4096;
-  /// Up to here, what others do not reach goes through shared memory, the rest by MPI where the
-  /// world has that.
-  std::size_t shared_bytes = std::size_t{1} << 18;
-  /// From this size of a rank's share on, results go past the caches, as those of kernels do.
-  std::size_t streamed_bytes = 512 << 10;
+  /// From this size of a rank's share on, what others read next goes past this rank's caches: its
+  /// lines would have to be fetched from there. Two ranks divide an all_reduce from here on only.
+  std::size_t streamed_bytes = std::size_t{16} << 10;
   bool operator==(const CollectiveWays&) const = default;
 };
 

@@ -14,6 +14,9 @@
 #include "coconet/error.h"
 #include "ir/half.h"
 #include "jit/config/build_info.h"
+#include "jit/config/instruction_set.h"
+
+#define COCONET_INLINE [[gnu::always_inline]] inline
 
 namespace coconet::jit {
 
@@ -26,7 +29,7 @@ struct Truth {
 
 /// As what it is computed in.
 template <class T>
-auto widen(T value) {
+COCONET_INLINE auto widen(T value) {
   if constexpr (std::is_same_v<T, Truth>) {
     return value.value != 0;
   } else if constexpr (std::is_class_v<T>) {
@@ -37,7 +40,7 @@ auto widen(T value) {
 }
 
 template <class T, class A>
-T narrow(A value) {
+COCONET_INLINE T narrow(A value) {
   if constexpr (std::is_same_v<T, Truth>) {
     return {static_cast<std::uint8_t>(value)};
   } else if constexpr (std::is_class_v<T>) {
@@ -48,7 +51,7 @@ T narrow(A value) {
 }
 
 template <Reduction reduction, class A>
-A apply(A a, A b) {
+COCONET_INLINE A apply(A a, A b) {
   constexpr bool larger = reduction == Reduction::max;
   if constexpr (std::is_same_v<A, bool>) {
     return reduction == Reduction::sum || larger ? a || b : a && b;
@@ -75,6 +78,7 @@ void combine_as(const void* in, void* inout, std::size_t count) {
 }
 
 /// Writes past the caches; false where that is not possible, or a sanitizer would not see it.
+/// `end_streaming` must follow before others are told.
 bool stream(void* to, const void* from, std::size_t bytes) {
 #if defined(__SSE2__)
   constexpr std::size_t line = sizeof(__m128i);
@@ -90,34 +94,94 @@ bool stream(void* to, const void* from, std::size_t bytes) {
 #endif
 }
 
+/// A release store does not order streaming stores before it.
+void end_streaming() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
+void put(const Destination& to, std::size_t at, const void* from, std::size_t bytes) {
+  std::byte* const begin = static_cast<std::byte*>(to.data) + at;
+  if (!to.past_caches || !stream(begin, from, bytes)) std::memcpy(begin, from, bytes);
+}
+
+/// Elements that are combined at a time: what becomes of them stays in the first cache.
+constexpr std::size_t block = 1024;
+
+/// out[i] = a[i] (+) b[i], by `over` where that is a mean.
 template <class T, Reduction reduction>
-void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
-                         std::span<void* const> outs, const void* own) {
+COCONET_INLINE void combine_two(const T* __restrict a, const T* __restrict b, std::size_t count,
+                                T* __restrict out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto sum = apply<reduction>(widen(a[i]), widen(b[i]));
+    if constexpr (reduction == Reduction::mean) sum = sum / 2;
+    out[i] = narrow<T>(sum);
+  }
+}
+
+template <class T, Reduction reduction>
+COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_t begin,
+                                  std::size_t count, T* __restrict out) {
   using A = decltype(widen(T{}));
-  constexpr std::size_t block = 256;  // accumulators that stay in the first-level cache
   std::array<A, block> sums;
-  for (std::size_t begin = 0; begin < count; begin += block) {
-    const std::size_t length = std::min(block, count - begin);
-    for (std::size_t part = 0; part < parts.size(); ++part) {
-      const T* in = static_cast<const T*>(parts[part]) + begin;
-      if (part == 0) {
-        for (std::size_t i = 0; i < length; ++i) sums[i] = widen(in[i]);
-      } else {
-        for (std::size_t i = 0; i < length; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
-      }
-    }
-    if constexpr (reduction == Reduction::mean) {
-      const A ranks = static_cast<A>(parts.size());
-      for (std::size_t i = 0; i < length; ++i) sums[i] = sums[i] / ranks;
-    }
-    std::array<T, block> results;
-    for (std::size_t i = 0; i < length; ++i) results[i] = narrow<T>(sums[i]);
-    for (void* const out : outs) {
-      T* const to = static_cast<T*>(out) + begin;
-      if (own == nullptr || out == own || !stream(to, results.data(), length * sizeof(T)))
-        std::memcpy(to, results.data(), length * sizeof(T));
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const T* in = static_cast<const T*>(parts[part]) + begin;
+    if (part == 0) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = widen(in[i]);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
     }
   }
+  if constexpr (reduction == Reduction::mean) {
+    const A ranks = static_cast<A>(parts.size());
+    for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] / ranks;
+  }
+  for (std::size_t i = 0; i < count; ++i) out[i] = narrow<T>(sums[i]);
+}
+
+template <class T, Reduction reduction>
+COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size_t count,
+                                   std::span<const Destination> outs) {
+  const bool is_direct = outs.size() == 1 && !outs.front().past_caches;
+  std::array<T, block> results;
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t length = std::min(block, count - begin);
+    T* const to = is_direct ? static_cast<T*>(outs.front().data) + begin : results.data();
+    if (parts.size() == 2) {
+      combine_two<T, reduction>(static_cast<const T*>(parts[0]) + begin,
+                                static_cast<const T*>(parts[1]) + begin, length, to);
+    } else {
+      combine_parts<T, reduction>(parts, begin, length, to);
+    }
+    for (const Destination& out : outs) {
+      if (!is_direct) put(out, begin * sizeof(T), results.data(), length * sizeof(T));
+    }
+  }
+}
+
+// The bits are the same: each operation is rounded by itself.
+template <class T, Reduction reduction>
+void combine_baseline(std::span<const void* const> parts, std::size_t count,
+                      std::span<const Destination> outs) {
+  combine_blocks<T, reduction>(parts, count, outs);
+}
+#if defined(__x86_64__)
+template <class T, Reduction reduction>
+[[gnu::target("avx2")]] void combine_avx2(std::span<const void* const> parts, std::size_t count,
+                                          std::span<const Destination> outs) {
+  combine_blocks<T, reduction>(parts, count, outs);
+}
+#endif
+
+template <class T, Reduction reduction>
+void combine_in_order_as(std::span<const void* const> parts, std::size_t count,
+                         std::span<const Destination> outs) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = processor_instructions() >= InstructionSet::avx2;
+  if (has_avx2) return combine_avx2<T, reduction>(parts, count, outs);
+#endif
+  combine_baseline<T, reduction>(parts, count, outs);
 }
 
 constexpr const char* no_mean = "a mean was asked for where only sums are taken, or of integers";
@@ -182,12 +246,15 @@ void divide(DType dtype, void* data, std::size_t count, int by) {
 }
 
 void combine_in_order(DType dtype, Reduction reduction, std::span<const void* const> parts,
-                      std::size_t count, std::span<void* const> outs, const void* own) {
+                      std::size_t count, std::span<const Destination> outs) {
   dispatch(dtype, reduction,
-           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs, own); });
-#if defined(__SSE2__)
-  if (own != nullptr) _mm_sfence();  // a release store does not order streaming stores before it
-#endif
+           [&]<class T, Reduction op>() { combine_in_order_as<T, op>(parts, count, outs); });
+  if (std::ranges::any_of(outs, &Destination::past_caches)) end_streaming();
+}
+
+void copy_to(const Destination& to, const void* from, std::size_t bytes) {
+  if (bytes > 0) put(to, 0, from, bytes);
+  if (to.past_caches) end_streaming();
 }
 
 }  // namespace coconet::jit

@@ -21,12 +21,20 @@ COCONET_API void combine(DType dtype, Reduction reduction, const void* in, void*
 /// mean.
 COCONET_API void divide(DType dtype, void* data, std::size_t count, int by);
 
-/// Each out[i] = parts[0][i] (+) parts[1][i] (+) ..., in this order, for `count` elements; a mean,
-/// of floats only, is then divided by the number of parts. f16 and bf16 are rounded once, at the
-/// end. If `own` is one of `outs`, the others are written past the caches, as far as the machine
-/// can.
+/// Where results go.
+struct Destination {
+  void* data;
+  bool past_caches = false;  ///< as far as the machine can: who reads them next has other caches
+};
+
+/// Each out[i] = parts[0][i] (+) parts[1][i] (+) ..., in this order, for `count` elements of each
+/// of `outs`; a mean, of floats only, is then divided by the number of parts. f16 and bf16 are
+/// rounded once, at the end.
 COCONET_API void combine_in_order(DType dtype, Reduction reduction,
                                   std::span<const void* const> parts, std::size_t count,
-                                  std::span<void* const> outs, const void* own = nullptr);
+                                  std::span<const Destination> outs);
+
+/// Copies `bytes` to `to`, which does not overlap `from`.
+COCONET_API void copy_to(const Destination& to, const void* from, std::size_t bytes);
 
 }  // namespace coconet::jit

@@ -15,15 +15,6 @@ using ir::Op;
 
 namespace {
 
-/// `pointers`, all of them moved by `bytes`.
-template <class Pointer>
-std::vector<Pointer> advanced(std::span<const Pointer> pointers, std::size_t bytes) {
-  using Byte = std::conditional_t<std::is_same_v<Pointer, void*>, std::byte, const std::byte>;
-  std::vector<Pointer> moved;
-  for (const Pointer pointer : pointers) moved.push_back(static_cast<Byte*>(pointer) + bytes);
-  return moved;
-}
-
 /// Bytes that the rank with most of them shows the others, as all ranks know.
 std::size_t most_shown(const CollectiveCall& call, int ranks) {
   std::size_t most = 0;
@@ -31,6 +22,22 @@ std::size_t most_shown(const CollectiveCall& call, int ranks) {
     most = std::max(most, call.shown(position, ranks));
   return most * size_of(call.dtype);
 }
+
+/// The elements of each block of the operand of the rank at `position`.
+std::span<const std::size_t> blocks_of(const CollectiveCall& call, int position, int ranks) {
+  if (call.op == Op::all_to_all) return call.counts.subspan(position * ranks, ranks);
+  if (call.op == Op::all_gather) return call.counts.subspan(position, 1);
+  if (call.op == Op::reduce_scatter) return call.counts;
+  return {&call.count, 1};
+}
+
+/// Whether a block of an operand is for the rank of its number.
+bool has_blocks_for_ranks(const CollectiveCall& call) {
+  return call.op == Op::reduce_scatter || call.op == Op::all_to_all;
+}
+
+/// Results that no cache holds until they are read: they need not be fetched to be overwritten.
+constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -60,52 +67,94 @@ std::byte* PeerAllocations::at(const Place& place, int rank) const {
 DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                                      std::vector<Board*> boards,
                                      std::shared_ptr<const PeerAllocations> allocations,
-                                     std::shared_ptr<Collectives> large,
+                                     std::shared_ptr<Collectives> by_mpi,
                                      std::shared_ptr<const CollectiveWays> ways)
     : barrier_(std::move(barrier)),
       ranks_(std::move(ranks)),
       boards_(std::move(boards)),
       allocations_(std::move(allocations)),
-      large_(std::move(large)),
+      by_mpi_(std::move(by_mpi)),
       ways_(std::move(ways)),
       ins_(ranks_.size()),
       outs_(ranks_.size()) {}
 
 void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
   require_sane(call, size());
-  if (call.by_mpi && large_) {
-    large_->run(queue, call);
+  if (call.by_mpi && by_mpi_) {
+    by_mpi_->run(queue, call);
     return;
   }
   const std::size_t bytes = allocations_ ? most_shown(call, size()) : SIZE_MAX;
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
   if (bytes > (call.op == Op::all_reduce ? copied / 2 : copied) && reaches(call)) {
-    read(call, whole, outs_);
-    barrier_->wait(to_string(call.op), {}, call.given);
-  } else if (bytes <= std::min(ways_->shared_bytes, capacity)) {
-    copy(call, whole);
-    read(call, whole, {});
-  } else if (large_) {
-    large_->run(queue, call);
+    run_in_place(call);
   } else {
-    copy_in_pieces(call);
+    run_in_pieces(call);
   }
 }
 
-void DirectCollectives::copy_in_pieces(const CollectiveCall& call) {
+void DirectCollectives::run_in_place(const CollectiveCall& call) {
+  shows_copies_ = false;
+  const bool reduces = call.op == Op::all_reduce || call.op == Op::reduce;
+  if (reduces && divides(call, call.count)) {
+    const Share share = share_of(rank(), call.count, call.dtype);
+    const std::size_t at = share.begin * size_of(call.dtype);
+    const std::size_t bytes = share.length * size_of(call.dtype);
+    parts_.clear();
+    for (const std::byte* const in : ins_) parts_.push_back(in + at);
+    destinations_.clear();
+    for (int position = 0; position < size(); ++position) {
+      if (call.op == Op::reduce && position != call.root) continue;
+      const bool is_own = position == rank();
+      destinations_.push_back(
+          {outs_[position] + at, is_own ? bytes >= uncached_bytes : streams(bytes)});
+    }
+    combine_in_order(call.dtype, call.reduction, parts_, share.length, destinations_);
+  } else {
+    take(call, whole);
+  }
+  barrier_->wait(to_string(call.op), {}, call.given);
+}
+
+void DirectCollectives::run_in_pieces(const CollectiveCall& call) {
+  shows_copies_ = true;
   const std::size_t ranks = size();
-  const bool has_blocks_for_ranks = call.op == Op::reduce_scatter || call.op == Op::all_to_all;
-  const std::size_t length = capacity / size_of(call.dtype) / (has_blocks_for_ranks ? ranks : 1);
+  const std::size_t length =
+      capacity / size_of(call.dtype) / (has_blocks_for_ranks(call) ? ranks : 1);
   const std::size_t longest =
       call.counts.empty() ? call.count : *std::ranges::max_element(call.counts);
+  const bool reduces = call.op == Op::all_reduce || call.op == Op::reduce;
   std::size_t begin = 0;
   do {  // once at least: the ranks meet in every call
     const Piece piece{begin, length};
-    copy(call, piece);
-    read(call, piece, {});
+    if (reduces && divides(call, piece.of(call.count))) {
+      reduce_in_shares(call, piece);
+    } else {
+      show(call, piece);
+      take(call, piece);
+    }
     begin += length;
   } while (begin < longest);
+}
+
+DirectCollectives::Share DirectCollectives::share_of(int position, std::size_t count,
+                                                     DType dtype) const {
+  const std::size_t ranks = size();
+  const std::size_t line = 64 / size_of(dtype);  // of a cache: no two ranks write one
+  const std::size_t lines = (count + line - 1) / line;
+  const std::size_t most = (lines + ranks - 1) / ranks * line;
+  const std::size_t begin = std::min(count, most * position);
+  return {begin, std::min(most, count - begin)};
+}
+
+// A rank that combines all reads every other rank's operand; one of the shares reads and writes as
+// many lines of two ranks, and reads half of its result again where the other one wrote it.
+bool DirectCollectives::divides(const CollectiveCall& call, std::size_t count) const {
+  const std::size_t ranks = size();
+  const std::size_t share = count * size_of(call.dtype) / ranks;
+  if (call.op == Op::all_reduce && ranks <= 2) return streams(share);
+  return share * 2 > ways_->copied_bytes;
 }
 
 bool DirectCollectives::reaches(const CollectiveCall& call) {
@@ -138,60 +187,94 @@ bool DirectCollectives::reaches(const CollectiveCall& call) {
   return reachable;
 }
 
-void DirectCollectives::copy(const CollectiveCall& call, const Piece& piece) {
+void DirectCollectives::show(const CollectiveCall& call, const Piece& piece) {
   const std::size_t slot = barrier_->count() % 2;
   const std::size_t size = size_of(call.dtype);
+  const std::span<const std::size_t> blocks = blocks_of(call, rank(), this->size());
+  const bool is_read =
+      call.shown(rank(), this->size()) > 0 && (call.op != Op::reduce || rank() != call.root);
   const auto* in = static_cast<const std::byte*>(call.operands.front().in);
   std::byte* to = boards_[rank()]->copies[slot].data();
-  const auto put = [&](std::size_t count) {  // the next block of the operand
-    const std::size_t bytes = piece.of(count) * size;
-    if (bytes > 0) std::memcpy(to, in + piece.begin * size, bytes);
+  for (std::size_t block = 0; is_read && block < blocks.size(); ++block) {
+    const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(block) == rank();
+    const std::size_t bytes = is_own ? 0 : piece.of(blocks[block]) * size;
+    if (bytes > 0) copy_to({to, streams(bytes)}, in + piece.begin * size, bytes);
     to += bytes;
-    in += count * size;
-  };
-  if (call.op == Op::reduce_scatter) {
-    std::ranges::for_each(call.counts, put);
-  } else if (call.op == Op::all_to_all) {
-    std::ranges::for_each(call.counts.subspan(rank() * this->size(), this->size()), put);
-  } else {
-    put(call.shown(rank(), this->size()));
+    in += blocks[block] * size;
   }
   barrier_->wait(to_string(call.op), {}, call.given);
-  std::ranges::transform(boards_, ins_.begin(),
-                         [&](const Board* board) { return board->copies[slot].data(); });
+  for (int position = 0; position < this->size(); ++position)
+    ins_[position] = boards_[position]->copies[slot].data();
 }
 
-void DirectCollectives::read(const CollectiveCall& call, const Piece& piece,
-                             std::span<void* const> outs) const {
+void DirectCollectives::reduce_in_shares(const CollectiveCall& call, const Piece& piece) {
   const std::size_t size = size_of(call.dtype);
   const std::size_t count = piece.of(call.count);
-  const auto out = [&] {  // there may be none where this rank gets nothing
-    return static_cast<std::byte*>(call.operands.front().out) + piece.begin * size;
+  const auto* const in =
+      static_cast<const std::byte*>(call.operands.front().in) + piece.begin * size;
+  const bool receives = call.op == Op::all_reduce || rank() == call.root;
+  std::byte* const out =
+      receives ? static_cast<std::byte*>(call.operands.front().out) + piece.begin * size : nullptr;
+  const Share mine = share_of(rank(), count, call.dtype);
+  const std::size_t at = mine.begin * size, bytes = mine.length * size;
+  const auto copy_of = [&](int position, std::size_t slot) {
+    return boards_[position]->copies[slot].data();
   };
+
+  std::size_t slot = barrier_->count() % 2;
+  std::byte* const shown = copy_of(rank(), slot);
+  copy_to({shown, streams(at)}, in, at);
+  const std::size_t behind = at + bytes, rest = count * size - behind;
+  copy_to({shown + behind, streams(rest)}, in + behind, rest);
+  barrier_->wait(to_string(call.op), {}, call.given);
+
+  parts_.clear();
+  for (int position = 0; position < this->size(); ++position)
+    parts_.push_back((position == rank() ? in : copy_of(position, slot)) + at);
+  slot = barrier_->count() % 2;
+  destinations_.clear();
+  if (receives) destinations_.push_back({out + at});
+  if (call.op == Op::all_reduce || !receives)
+    destinations_.push_back({copy_of(rank(), slot) + at, streams(bytes)});
+  combine_in_order(call.dtype, call.reduction, parts_, mine.length, destinations_);
+  barrier_->wait(to_string(call.op), {}, call.given);
+
+  for (int position = 0; receives && position < this->size(); ++position) {
+    if (position == rank()) continue;
+    const Share share = share_of(position, count, call.dtype);
+    copy_to({out + share.begin * size}, copy_of(position, slot) + share.begin * size,
+            share.length * size);
+  }
+}
+
+void DirectCollectives::take(const CollectiveCall& call, const Piece& piece) {
+  const std::size_t size = size_of(call.dtype);
+  // There may be none where this rank gets nothing.
+  auto* const out = static_cast<std::byte*>(call.operands.front().out);
   switch (call.op) {
     case Op::all_reduce:
-      if (!outs.empty()) return combine_shares(call, count, outs);
-      return combine_in_order(call.dtype, call.reduction, ins_, count, std::array<void*, 1>{out()});
+      return combine_block(call, piece, 0, out);
     case Op::reduce:
-      if (!outs.empty()) return combine_shares(call, count, outs.subspan(call.root, 1));
-      if (rank() != call.root) return;
-      return combine_in_order(call.dtype, call.reduction, ins_, count, std::array<void*, 1>{out()});
-    case Op::reduce_scatter: {
-      std::size_t start = 0;
-      for (int before = 0; before < rank(); ++before) start += piece.of(call.counts[before]);
-      return combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, start * size),
-                              piece.of(call.counts[rank()]), std::array<void*, 1>{out()});
-    }
+      if (rank() == call.root) combine_block(call, piece, 0, out);
+      return;
+    case Op::reduce_scatter:
+      return combine_block(call, piece, rank(), out);
     case Op::all_gather:
-    case Op::all_to_all:
-      return take_blocks(call, piece);
+    case Op::all_to_all: {
+      const std::size_t block = call.op == Op::all_to_all ? rank() : 0;
+      std::size_t start = 0;
+      for (int from = 0; from < this->size(); ++from) {
+        take_block(call, piece, from, block, out + start * size);
+        start += blocks_of(call, from, this->size())[block];
+      }
+      return;
+    }
     case Op::broadcast:
-      if (count > 0 && out() != ins_[call.root]) std::memcpy(out(), ins_[call.root], count * size);
+      if (out != part(call, whole, call.root, 0)) take_block(call, piece, call.root, 0, out);
       return;
     case Op::send: {
       const int from = rank() - call.offset;
-      if (from >= 0 && from < this->size() && count > 0)
-        std::memcpy(out(), ins_[from], count * size);
+      if (from >= 0 && from < this->size()) take_block(call, piece, from, 0, out);
       return;
     }
     default:
@@ -199,37 +282,37 @@ void DirectCollectives::read(const CollectiveCall& call, const Piece& piece,
   }
 }
 
-void DirectCollectives::combine_shares(const CollectiveCall& call, std::size_t count,
-                                       std::span<void* const> outs) const {
-  const std::size_t ranks = size();
-  const std::size_t line = 64 / size_of(call.dtype);  // of a cache: no two ranks write one
-  const std::size_t lines = (count + line - 1) / line;
-  const std::size_t share = (lines + ranks - 1) / ranks * line;
-  const std::size_t first = std::min(count, share * rank());
-  const std::size_t bytes = first * size_of(call.dtype);
-  const std::size_t length = std::min(share, count - first);
-  const std::vector<void*> to = advanced(outs, bytes);
-  const bool streams = outs.size() > 1 && length * size_of(call.dtype) >= ways_->streamed_bytes;
-  combine_in_order(call.dtype, call.reduction, advanced<const void*>(ins_, bytes), length, to,
-                   streams ? to[rank()] : nullptr);
+void DirectCollectives::combine_block(const CollectiveCall& call, const Piece& piece,
+                                      std::size_t block, std::byte* out) {
+  parts_.clear();
+  for (int from = 0; from < size(); ++from) parts_.push_back(part(call, piece, from, block));
+  const std::size_t count = blocks_of(call, rank(), size())[block];
+  const std::size_t bytes = size_of(call.dtype);
+  const Destination destination{out + piece.begin * bytes, count * bytes >= uncached_bytes};
+  combine_in_order(call.dtype, call.reduction, parts_, piece.of(count), {&destination, 1});
 }
 
-void DirectCollectives::take_blocks(const CollectiveCall& call, const Piece& piece) const {
+void DirectCollectives::take_block(const CollectiveCall& call, const Piece& piece, int from,
+                                   std::size_t block, std::byte* out) const {
   const std::size_t size = size_of(call.dtype);
-  auto* to = static_cast<std::byte*>(call.operands.front().out);
-  for (int from = 0; from < this->size(); ++from) {
-    std::size_t start = 0;
-    std::size_t count = call.counts[from];
-    if (call.op == Op::all_to_all) {
-      const auto row = call.counts.subspan(from * this->size(), this->size());
-      for (int before = 0; before < rank(); ++before) start += piece.of(row[before]);
-      count = row[rank()];
-    }
-    const auto* const in = static_cast<const std::byte*>(ins_[from]) + start * size;
-    const std::size_t bytes = piece.of(count) * size;
-    if (bytes > 0) std::memcpy(to + piece.begin * size, in, bytes);
-    to += count * size;
+  const std::size_t count = blocks_of(call, from, this->size())[block];
+  copy_to({out + std::min(piece.begin, count) * size, count * size >= uncached_bytes},
+          part(call, piece, from, block), piece.of(count) * size);
+}
+
+const std::byte* DirectCollectives::part(const CollectiveCall& call, const Piece& piece, int from,
+                                         std::size_t block) const {
+  const std::span<const std::size_t> blocks = blocks_of(call, from, size());
+  const bool is_copy = shows_copies_ && from != rank();
+  std::size_t start = is_copy ? 0 : std::min(piece.begin, blocks[block]);
+  for (std::size_t before = 0; before < block; ++before) {
+    const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(before) == from;
+    start += !is_copy ? blocks[before] : is_own ? 0 : piece.of(blocks[before]);
   }
+  const auto* const begin = shows_copies_ && !is_copy
+                                ? static_cast<const std::byte*>(call.operands.front().in)
+                                : ins_[from];
+  return begin + start * size_of(call.dtype);
 }
 
 }  // namespace coconet::jit

@@ -12,6 +12,7 @@
 
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/collectives.h"
+#include "jit/comm/collectives/combine.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
@@ -40,12 +41,12 @@ class PeerAllocations {
   std::uint64_t count_ = 0;
 };
 
-/// Threads work on each other's tensors where they are. Between processes short messages are copied
-/// through shared memory, tensors in peer memory stay where they are, and the rest is MPI's, or is
-/// copied piece by piece where a world has no MPI.
+/// Threads work on each other's tensors where they are. Between processes short messages and what
+/// the others do not reach are copied through shared memory, piece by piece; tensors in peer memory
+/// stay where they are.
 class DirectCollectives final : public Collectives {
  public:
-  /// Bytes that fit a copy: no rank may have more to show, whatever the ways say.
+  /// Bytes of a copy: what a rank shows at a time.
   static constexpr std::size_t capacity = std::size_t{1} << 18;
 
   /// What a rank writes for the others: zeroed memory that all see. Operands and copies are written
@@ -59,12 +60,14 @@ class DirectCollectives final : public Collectives {
     alignas(4096) std::array<std::array<std::byte, capacity>, 2> copies;
   };
 
-  /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads. `large`,
-  /// which may be null, carries out what goes neither way: it has the same ranks, and begins every
-  /// call with the same barrier. `ways` may change between calls, on all ranks alike.
+  /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads.
+  /// `by_mpi`, which may be null, carries out the calls that ask for MPI: it has the same ranks,
+  /// and begins every call with the same barrier. `ways` may change between calls, on all ranks
+  /// alike.
   DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                     std::vector<Board*> boards, std::shared_ptr<const PeerAllocations> allocations,
-                    std::shared_ptr<Collectives> large, std::shared_ptr<const CollectiveWays> ways);
+                    std::shared_ptr<Collectives> by_mpi,
+                    std::shared_ptr<const CollectiveWays> ways);
 
   void run(Queue& queue, const CollectiveCall& call) override;
   void refuse() override { barrier_->refuse(); }
@@ -84,28 +87,46 @@ class DirectCollectives final : public Collectives {
     }
   };
   static constexpr Piece whole{0, SIZE_MAX};
-  /// Collective: a piece at a time, as large as a copy holds.
-  void copy_in_pieces(const CollectiveCall& call);
-  /// Collective: copies what this rank shows of `piece`, block after block, and puts where all
-  /// ranks' copies are in `ins_`.
-  void copy(const CollectiveCall& call, const Piece& piece);
-  /// What this rank makes of `ins_`, which hold `piece` of every rank's operand; `outs` is empty
-  /// where it can write its own result only.
-  void read(const CollectiveCall& call, const Piece& piece, std::span<void* const> outs) const;
-  /// `count` elements of the reduction to `outs`, a share of it by each rank.
-  void combine_shares(const CollectiveCall& call, std::size_t count,
-                      std::span<void* const> outs) const;
-  /// What the ranks have for this one, of an all_gather or all_to_all.
-  void take_blocks(const CollectiveCall& call, const Piece& piece) const;
+  /// Elements that one of the ranks combines for all.
+  struct Share {
+    std::size_t begin, length;
+  };
+  [[nodiscard]] Share share_of(int position, std::size_t count, DType dtype) const;
+  /// Whether ranks combine a share each of `count` elements, or who gets the result all of them.
+  [[nodiscard]] bool divides(const CollectiveCall& call, std::size_t count) const;
+
+  /// Collective, once `reaches` has returned true: works on the tensors where they are.
+  void run_in_place(const CollectiveCall& call);
+  /// Collective: what all show goes through copies, a piece at a time.
+  void run_in_pieces(const CollectiveCall& call);
+  /// Copies what other ranks need of this one's blocks, and puts where all copies are in `ins_`.
+  void show(const CollectiveCall& call, const Piece& piece);
+  /// Of a reduction to all, or to the root: each rank combines its share, and shows that.
+  void reduce_in_shares(const CollectiveCall& call, const Piece& piece);
+  /// What this rank gets of `piece`.
+  void take(const CollectiveCall& call, const Piece& piece);
+  /// Puts into `out` what the ranks have of `piece` of their block `block`, combined.
+  void combine_block(const CollectiveCall& call, const Piece& piece, std::size_t block,
+                     std::byte* out);
+  /// Copies `piece` of block `block` of rank `from` to `out`.
+  void take_block(const CollectiveCall& call, const Piece& piece, int from, std::size_t block,
+                  std::byte* out) const;
+  /// Where `piece` of block `block` of rank `from` begins.
+  [[nodiscard]] const std::byte* part(const CollectiveCall& call, const Piece& piece, int from,
+                                      std::size_t block) const;
+  [[nodiscard]] bool streams(std::size_t bytes) const { return bytes >= ways_->streamed_bytes; }
 
   std::shared_ptr<Barrier> barrier_;
   std::vector<int> ranks_;
   std::vector<Board*> boards_;
   std::shared_ptr<const PeerAllocations> allocations_;
-  std::shared_ptr<Collectives> large_;
+  std::shared_ptr<Collectives> by_mpi_;
   std::shared_ptr<const CollectiveWays> ways_;
-  std::vector<const void*> ins_;
-  std::vector<void*> outs_;
+  bool shows_copies_ = false;  ///< `ins_` are copies, without what only their rank reads
+  std::vector<const std::byte*> ins_;
+  std::vector<std::byte*> outs_;
+  std::vector<const void*> parts_;
+  std::vector<Destination> destinations_;
 };
 
 }  // namespace coconet::jit

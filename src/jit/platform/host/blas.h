@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "jit/platform/host/instruction_set.h"
+#include "jit/config/instruction_set.h"
 #include "jit/platform/shared_library.h"
 
 namespace coconet::jit {

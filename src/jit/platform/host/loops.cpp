@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "jit/platform/host/instruction_set.h"
+#include "jit/config/instruction_set.h"
 
 #define COCONET_INLINE [[gnu::always_inline]] inline
 

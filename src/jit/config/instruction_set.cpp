@@ -1,5 +1,5 @@
 // Asking the processor.
-#include "jit/platform/host/instruction_set.h"
+#include "jit/config/instruction_set.h"
 
 namespace coconet::jit {
 
