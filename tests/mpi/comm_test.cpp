@@ -47,7 +47,7 @@ TEST_CASE("collectives give the same by whatever way they are told to go") {
   const auto memory = comm->allocate(std::size_t{1} << 20);
   std::byte* const own = memory->base(comm->rank());
   for (const jit::CollectiveWays& ways :
-       {jit::CollectiveWays{0, 0, 0}, jit::CollectiveWays{never, never, never}}) {
+       {jit::CollectiveWays{0, 0}, jit::CollectiveWays{never, never}}) {
     comm->set_ways(ways);
     const std::vector<std::size_t> counts(group.size(), 700);
     REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum));

@@ -1,4 +1,4 @@
-// Times of steps: events in their queues, read once they are reached. The host times every run.
+// Times of steps: events in their queues, read once they are reached.
 #pragma once
 
 #include "jit/platform/platform.h"
