@@ -47,7 +47,7 @@ class LambPeer : public Summed {
   Squares find_direction(float* __restrict sum, const float* __restrict w, float* __restrict m,
                          float* __restrict v, int t) const {
     const AdamScalars s(t);
-    const float correction1 = static_cast<float>(1 - std::pow(beta1, t));
+    const float correction1 = static_cast<float>(1 / (1 - std::pow(beta1, t)));
     const float scale = scale_;
     Squares squares;
     for (std::size_t begin = 0; begin < n_; begin += block) {
@@ -59,7 +59,7 @@ class LambPeer : public Summed {
           const float m1 = s.decay1 * m[i + l] + s.fresh1 * gradient;
           const float v1 = s.decay2 * v[i + l] + s.fresh2 * gradient * gradient;
           const float u =
-              m1 / correction1 / (std::sqrt(v1) / s.correction + epsilon) + weight_decay * w[i + l];
+              m1 * correction1 / (std::sqrt(v1) * s.correction + epsilon) + weight_decay * w[i + l];
           m[i + l] = m1;
           v[i + l] = v1;
           sum[i + l] = u;

@@ -65,7 +65,7 @@ struct AmsGrad : Adam {
     m = s.decay1 * m + s.fresh1 * g;
     v = s.decay2 * v + s.fresh2 * g * g;
     v_max = larger(v_max, v);
-    w = w - s.step_size * (m / (std::sqrt(v_max) / s.correction + s.epsilon));
+    w = w - s.step_size * (m / (std::sqrt(v_max) * s.correction + s.epsilon));
   }
 };
 
@@ -91,7 +91,7 @@ struct NAdam : Adam {
   void operator()(float g, float& w, float& m, float& v) const {
     m = s.decay1 * m + s.fresh1 * g;
     v = s.decay2 * v + s.fresh2 * g * g;
-    const float denominator = std::sqrt(v) / s.correction + s.epsilon;
+    const float denominator = std::sqrt(v) * s.correction + s.epsilon;
     w = w - gradient_rate * (g / denominator) - momentum_rate * (m / denominator);
   }
 };
@@ -196,13 +196,13 @@ struct NovoGrad : Rule {
   static constexpr std::size_t states = 1;
   static constexpr Norms norms = Norms::of_gradient;
   double v = 0;
-  float size = 0;
+  float inverse = 0;  ///< of the size
   void prepare(int t, const Squares& squares) {
     v = t == 1 ? squares.g : 0.98 * v + (1 - 0.98) * squares.g;
-    size = static_cast<float>(std::sqrt(v) + 1e-8);
+    inverse = 1 / static_cast<float>(std::sqrt(v) + 1e-8);
   }
   void operator()(float g, float& w, float& m) const {
-    m = 0.95f * m + g / size;
+    m = 0.95f * m + g * inverse;
     w = w - static_cast<float>(lr) * m;
   }
 };

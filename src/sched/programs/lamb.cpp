@@ -10,7 +10,8 @@ Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage
   Training training(mesh, precision, storage, options);
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);
-  const Value corrected = moments.m / training.number(1 - pow(options.beta1, moments.t));
+  const Value correction = 1 - pow(options.beta1, moments.t);
+  const Value corrected = moments.m * training.number(1 / correction);
   const Value direction =
       corrected / adam_denominator(training, moments, options.beta2, options.eps);
   const Value u = (direction + training.weight_decay(options.weight_decay) * w).named("u");

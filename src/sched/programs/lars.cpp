@@ -36,7 +36,7 @@ Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options,
   const Value mean = kept + (1 - options.beta2) * squares;
   const Value v1 = training.update(v, select(equal(t, 1), squares, mean));
   const Value size = sqrt(v1) + options.eps;
-  const Value direction = g / size;
+  const Value direction = g * (1 / size);
   const Value m_kept = options.beta1 * m;
   const Value m1 =
       training.update(m, m_kept + (direction + training.weight_decay(options.weight_decay) * w));

@@ -125,7 +125,7 @@ Training::Training(const std::string& name, const Mesh& mesh, Precision dtypes, 
 
 Value Training::gradient_of_batch() {
   if (options.accumulation)
-    return (widened(avg) / program.scalar("microbatches")).named("gradient");
+    return (widened(avg) * (1 / program.scalar("microbatches"))).named("gradient");
   return avg.dtype() == wide ? avg : widened(avg).named("gradient");
 }
 
@@ -285,7 +285,8 @@ Moments update_moments(Training& training, const Value& gradient, double beta1, 
 
 Value adam_denominator(const Training& training, const Moments& moments, double beta2, double eps) {
   const Value root = sqrt(moments.v);
-  return root / training.number(sqrt(1 - pow(beta2, moments.t))) + eps;
+  const Value correction = sqrt(1 - pow(beta2, moments.t));
+  return root * training.number(1 / correction) + eps;
 }
 
 }  // namespace coconet::programs
