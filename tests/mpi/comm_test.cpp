@@ -21,7 +21,7 @@ TEST_CASE("the mpi world does what every world does") {
   REQUIRE_NOTHROW(test::check_world(*comm));
 }
 
-TEST_CASE("messages that are too long for shared memory arrive by MPI") {
+TEST_CASE("messages that are longer than a copy arrive piece by piece, and by MPI") {
   const auto comm = jit::make_mpi_comm();
   const std::vector<int> all = test::all_ranks(*comm);
   test::Group group(*comm);
@@ -30,7 +30,10 @@ TEST_CASE("messages that are too long for shared memory arrive by MPI") {
     counts[0] = jit::DirectCollectives::capacity / size_of(dtype) + 1;
     for (const Reduction reduction : test::reductions_of(dtype)) {
       if (!test::draw()) continue;
-      REQUIRE_NOTHROW(test::check_collectives(group, counts, dtype, reduction));
+      for (const bool by_mpi : {false, true}) {
+        group.go_by_mpi(by_mpi);
+        REQUIRE_NOTHROW(test::check_collectives(group, counts, dtype, reduction));
+      }
     }
   }
   REQUIRE_NOTHROW(test::check_edges(*comm, jit::DirectCollectives::capacity + 1));
@@ -58,8 +61,8 @@ TEST_CASE("collectives give the same by whatever way they are told to go") {
 }
 
 TEST_CASE(
-    "tensors in peer memory are reduced where they are, and others by MPI, by one decision of all "
-    "ranks") {
+    "tensors in peer memory are reduced where they are, and others in copies, by one decision of "
+    "all ranks") {
   const auto comm = jit::make_mpi_comm();
   std::vector<int> down = test::all_ranks(*comm);
   std::ranges::reverse(down);

@@ -138,8 +138,8 @@ constexpr Row settings_of_runs[] = {
       "wherever a GPU has room for them"},
      read_word<&Config::overlap>},
     {{"COCONET_COLLECTIVES", "auto or mpi", "auto",
-      "how the library's collectives among processors go; auto: through shared memory where that "
-      "is quicker, as the tuning file says; mpi: all by MPI"},
+      "how the library's collectives among processors go; auto: through shared memory, unless the "
+      "tuning file says that MPI is quicker for the program; mpi: all by MPI"},
      read_word<&Config::collectives>},
     {{"COCONET_FREE_MULTIPROCESSORS", "a number from 0 to 1024", "0",
       "multiprocessors of a GPU that kernels which wait for other ranks leave free, for the "
