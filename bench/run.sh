@@ -93,13 +93,15 @@ build_preset release "${chosen[@]}"
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$work"' EXIT
 
+# Parts whose peers run under other MPIs, too.
+has_other_peers() { [[ $1 =~ ^(adam|optimizers|collectives)$ ]]; }
 # The other MPIs, by name: their launcher, and the peers as their compiler makes them.
 declare -A launcher_of=() peers_of=()
 # other_mpi NAME LAUNCHER COMPILER...
 other_mpi() {
   local name=$1 launcher=$2 program=$work/${1// /_}
   shift 2
-  command -v "$launcher" "$1" >/dev/null || return 0
+  command -v "$launcher" >/dev/null && command -v "$1" >/dev/null || return 0
   local flags
   read -ra flags <"$root/build/release/bench/flags"
   if "$@" -std=c++20 "${flags[@]}" -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -I"$root/include" -I"$root/src" \
@@ -109,7 +111,7 @@ other_mpi() {
     echo "No peers run under $name: $(grep -m 1 -i error "$program.log")"
   fi
 }
-if [[ ${chosen[*]} =~ adam|optimizers|collectives ]]; then
+find_other_mpis() {
   own=$(mpirun --version 2>&1)
   libraries=()
   [[ $own == *"Open MPI"* ]] || other_mpi "Open MPI" mpirun.openmpi mpicxx.openmpi
@@ -118,7 +120,13 @@ if [[ ${chosen[*]} =~ adam|optimizers|collectives ]]; then
     libraries=("-L$I_MPI_ROOT/lib" -lmpi "-Wl,-rpath,$I_MPI_ROOT/lib")
     other_mpi "Intel MPI" "$I_MPI_ROOT/bin/mpiexec.hydra" "${CXX:-g++}" "-I$I_MPI_ROOT/include"
   fi
-fi
+}
+for part in "${chosen[@]}"; do
+  if has_other_peers "$part"; then
+    find_other_mpis
+    break
+  fi
+done
 # Starts the peers on so many ranks; what the benchmark is to be told of them is then in `others`.
 start_peers() {
   others=()
@@ -126,9 +134,11 @@ start_peers() {
   for name in "${!peers_of[@]}"; do
     local file=$work/turn-${name// /_}
     rm -f "$file" && truncate -s 4096 "$file"
-    # Ranks that share a core give way in their spins, as Open MPI's do when it is told.
+    # A rank has a core of its own, as with the other two, or gives way in its spins, as Open MPI's do when it is told.
+    local bound=()
+    [[ $name != MPICH ]] || ((ranks > $(nproc))) || bound=(-bind-to core)
     MPIR_CVAR_POLLS_BEFORE_YIELD=$((ranks > $(nproc) ? 1 : 1000)) I_MPI_THREAD_YIELD=$((ranks > $(nproc) ? 3 : 0)) \
-      "${launcher_of[$name]}" -n "$ranks" "${peers_of[$name]}" "$file" &
+      "${launcher_of[$name]}" "${bound[@]}" -n "$ranks" "${peers_of[$name]}" "$file" &
     others+=(--other-mpi "$name=$file")
   done
 }
@@ -149,7 +159,7 @@ for part in "${chosen[@]}"; do
       [[ $part != sweep ]] || echo "Kernels by ${compiler:-the default compiler}:"
       objects+=("$work/$part-$ranks-${compiler//\//_}.json")
       others=()
-      [[ ! $part =~ ^(adam|optimizers|collectives)$ ]] || start_peers
+      ! has_other_peers "$part" || start_peers
       COCONET_CXX=$compiler mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" \
         --json "${objects[-1]}" "${others[@]}"
       wait

@@ -109,7 +109,7 @@ void put(const Destination& to, std::size_t at, const void* from, std::size_t by
 /// Elements that are combined at a time: what becomes of them stays in the first cache.
 constexpr std::size_t block = 1024;
 
-/// out[i] = a[i] (+) b[i], by `over` where that is a mean.
+/// out[i] = a[i] (+) b[i], and half of that where it is a mean.
 template <class T, Reduction reduction>
 COCONET_INLINE void combine_two(const T* __restrict a, const T* __restrict b, std::size_t count,
                                 T* __restrict out) {
