@@ -5,8 +5,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
 declare -A ranks_of=([adam]="2" [optimizers]="2" [collectives]="2 4" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
-  [matmul]="2" [sweep]="2" [checkpoint]="1 2" [planning]="1")
-parts=(adam optimizers collectives scattered algorithms blocks kernels matmul)
+  [matmul]="2" [cores]="1" [sweep]="2" [checkpoint]="1 2" [planning]="1")
+parts=(adam optimizers collectives scattered algorithms blocks kernels matmul cores)
 
 usage() {
   cat <<TEXT
@@ -22,12 +22,14 @@ and impi-devel in a virtual environment). The parts, all of them but sweep, chec
               scaling, which writes a rank's slice of the gradient once more and reads it again, 8 / ranks bytes an element
   collectives the library's collectives of f32 as steps of their own, on memory that other ranks reach and on the application's,
               on 2 and 4 ranks
-  scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks
+  scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks; and over 16 buffers with the
+              collectives of the library
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
   blocks      the ends of a transformer's layers on 2 ranks, and the hand-off between two stages of a pipeline on 2 and 4,
               in f32 and bf16, under each of their schedules
   matmul      products of the sizes that a transformer's layers have on a rank, on 2 ranks, in f32 and bf16
   kernels     single kernels with dropout, masks, reductions and vectors beside what they should cost as much as
+  cores       steps that one rank spreads over all its cores, beside the same on one of them, which is the peer
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
               beside a copy of as many bytes. Worst first: what is far from the copy keeps the processor busy, so that an
@@ -149,6 +151,7 @@ for part in "${chosen[@]}"; do
     # Where there are fewer cores the ranks must take turns, and MPI is to be told.
     oversubscribe=()
     (($(nproc) >= ranks)) || oversubscribe=(--oversubscribe)
+    [[ $part != cores ]] || oversubscribe=(--bind-to none)
     compilers=("${COCONET_CXX-}")
     [[ $part != sweep || -n ${COCONET_CXX-} ]] || compilers=(g++ clang++)
     for compiler in "${compilers[@]}"; do

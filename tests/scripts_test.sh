@@ -64,7 +64,7 @@ says 0 "usage: tests/gpu/bundle.sh [--bin DIR] [--out DIR]" "$source_dir/tests/g
 says 1 "tests/gpu/bundle.sh: there is no /nowhere/coconet; leave --bin away to build it." \
   "$source_dir/tests/gpu/bundle.sh" --bin /nowhere
 says 0 "usage: bench/run.sh [--quick] [--json FILE] [PART]" "$source_dir/bench/run.sh" --help
-says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers collectives scattered algorithms blocks kernels matmul. See bench/run.sh --help." \
+says 1 "bench/run.sh: unknown argument 'sgd'; the parts are: adam optimizers collectives scattered algorithms blocks kernels matmul cores. See bench/run.sh --help." \
   "$source_dir/bench/run.sh" sgd
 cd "$source_dir"
 for script in .ci/run bench/gpu.sh bench/run.sh cmake/setup.sh samples/run.sh tests/gpu/*.sh tests/gpu/parts/*.sh \

@@ -26,6 +26,7 @@ struct Config {
   int free_multiprocessors = 0;
   /// COCONET_CHECK: before every step, whether ranks have the same where they must
   bool check = false;
+  int cores = 0;         ///< COCONET_CORES: of a rank on the host; 0: those that it has for itself
   int host_threads = 1;  ///< COCONET_HOST_THREADS: 1, or a multiple of 32 up to 1024
   /// COCONET_ALGORITHM and the variables of the other knobs (coconet/knobs.def): what is set
   /// replaces the knob of every kernel that a schedule makes

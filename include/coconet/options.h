@@ -16,6 +16,7 @@ namespace coconet {
 struct Options {
   std::optional<std::string> backend = {};              ///< "host" or "cuda"; COCONET_BACKEND
   std::optional<std::string> overlap = {};              ///< "auto", "on" or "off"; COCONET_OVERLAP
+  std::optional<int> cores = {};                        ///< 1 to 1024; COCONET_CORES
   std::optional<bool> check = {};                       ///< COCONET_CHECK
   std::optional<std::filesystem::path> cache_dir = {};  ///< COCONET_CACHE_DIR
   std::optional<int> jit_jobs = {};                     ///< 1 to 1024; COCONET_JIT_JOBS

@@ -49,9 +49,10 @@ struct CacheCounters {
 struct Report {
   std::vector<KernelReport> kernels;  ///< in execution order
   std::uint64_t runs = 0;             ///< steps run since `compile`, or since the last `resize`
-  double ms = 0;                      ///< median time of a whole step on this rank, milliseconds
-  std::uint64_t bytes = 0;            ///< of all kernels
-  std::uint64_t peer_bytes = 0;       ///< of these, what goes to and from other ranks
+  int cores = 1;  ///< threads over which each rank spreads its kernels on the host; COCONET_CORES
+  double ms = 0;  ///< median time of a whole step on this rank, milliseconds
+  std::uint64_t bytes = 0;       ///< of all kernels
+  std::uint64_t peer_bytes = 0;  ///< of these, what goes to and from other ranks
   /// The times that the kernels' bounds leave, one after the other, over `ms`; above 1 is possible
   /// where kernels overlap.
   double roofline_share = 0;

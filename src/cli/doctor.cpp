@@ -20,6 +20,7 @@
 #include "coconet/error.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/worlds/cores.h"
 #include "jit/config/build_info.h"
 #include "jit/mpi/world.h"
 #include "jit/platform/cuda/facts.h"
@@ -76,8 +77,12 @@ void examine_host_compiler(const Config& config, Findings& findings) {
     }
     findings.here("host compiler", compiler.path() + ", " + version_of(compiler, config));
     const std::string isa = jit::HostCompiler::resolved_isa();
+    const World self = World::self();
     findings.here("host kernels",
-                  fmt::format("compiled for {}, run by {} cores", isa.substr(0, isa.find('\n')),
+                  fmt::format("compiled for {}; a rank that is alone here spreads them over {} of "
+                              "{} cores",
+                              isa.substr(0, isa.find('\n')),
+                              jit::agree_on_cores(jit::comm_of(self), config.cores).count,
                               std::thread::hardware_concurrency()));
     if (is_fused) {
       findings.here("host functions", "exp, log, sin and their like are vectors");

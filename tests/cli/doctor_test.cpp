@@ -155,3 +155,12 @@ TEST_CASE("a build without CUDA says so, and that the host remains") {
 }
 
 #endif
+
+TEST_CASE("the cores that a rank spreads its kernels over are told") {
+  CHECK_THAT(printed("doctor", "COCONET_CORES=3"), Contains("spreads them over 3 of "));
+  // Where a launcher has started more processes than there are cores, each may be a world.
+  CHECK_THAT(printed("doctor",
+                     "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4096 "
+                     "OMPI_COMM_WORLD_LOCAL_SIZE=4096"),
+             Contains("spreads them over 1 of "));
+}

@@ -43,6 +43,7 @@ void fuzz_config(Bytes bytes) {
   sched::check_knobs(config.knobs);
   require(config.timeout.count() > 0 && config.compile_timeout.count() > 0, "a wait takes time");
   require(config.host_threads >= 1 && config.host_threads <= 1024, "a block has threads");
+  require(config.cores >= 0 && config.cores <= 1024, "there are so many cores");
   require(config.jit_jobs >= 0 && config.jit_jobs <= 1024, "there are so many compilers");
   for (const std::filesystem::path& path : {config.cache_dir, config.tune_file, config.dump_dir})
     require(path.empty() || path.is_absolute(), "directories stay where they are");

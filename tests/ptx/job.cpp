@@ -178,6 +178,7 @@ Words Job::argument(std::size_t kernel, int rank, std::uint64_t launch,
       return words;
     case Argument::totals:
       words.push_back(launch);
+      words.push_back(static_cast<std::uint64_t>(shape_.blocks));
       of_ranks(Use::totals, number);
       return words;
     case Argument::slices:

@@ -70,22 +70,25 @@ DEVICE constexpr u64 epoch_of(u64 flag) { return flag >> (GIVEN_BITS + 1); }
 /// Where ranks leave their totals for each other. At every rank: a count of the rank's blocks that
 /// have come to a barrier; words [2][COUNT][R], a total of each rank, of which launches use the
 /// halves in turn, so that a rank may begin the next launch while another still reads; and words
-/// [COUNT][blocks], those of the rank's own blocks.
+/// [COUNT][shares], those of shares of the rank's own elements: each block's, or on the host, where
+/// a block is one lane, `shares` of them that blocks share out, so that the bits are those of any
+/// number of cores.
 template <int R, int COUNT>
 struct Totals {
   u64 turn;
+  index_t shares;
   u64* of[R];
 };
 DEVICE constexpr index_t total_word(u64 turn, int counts, int ranks, int index, index_t rank) {
   return FLAG_STRIDE + (index_t(turn & 1) * counts + index) * ranks + rank;
 }
-DEVICE constexpr index_t block_total_word(int counts, int ranks, int index, index_t blocks,
-                                          index_t block) {
-  return FLAG_STRIDE + 2 * counts * ranks + index * blocks + block;
+DEVICE constexpr index_t share_total_word(int counts, int ranks, int index, index_t shares,
+                                          index_t share) {
+  return FLAG_STRIDE + 2 * counts * ranks + index * shares + share;
 }
 /// Words of all of them at one rank.
-DEVICE constexpr index_t total_words(int counts, int ranks, index_t blocks) {
-  return block_total_word(counts, ranks, counts, blocks, 0);
+DEVICE constexpr index_t total_words(int counts, int ranks, index_t shares) {
+  return share_total_word(counts, ranks, counts, shares, 0);
 }
 
 /// The arrays of all ranks: one by one, and the address that stands for all of them, which nobody
@@ -100,6 +103,6 @@ static_assert(sizeof(Fault) == 56 && OFFSET_OF(found, Fault) == 48);
 static_assert(sizeof(SyncHead) == 88 && OFFSET_OF(epoch, SyncHead) == 16 &&
               OFFSET_OF(notices, SyncHead) == 72);
 static_assert(sizeof(Sync<3>) == sizeof(SyncHead) + 3 * sizeof(u64*));
-static_assert(sizeof(Totals<3, 2>) == 4 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 8);
+static_assert(sizeof(Totals<3, 2>) == 5 * sizeof(u64) && OFFSET_OF(of, Totals<3, 2>) == 16);
 static_assert(sizeof(Multicast<u8, 3>) == 4 * sizeof(u8*) &&
               OFFSET_OF(rank, Multicast<u8, 3>) == 8);

@@ -1,6 +1,7 @@
 // Sizes of mailboxes and totals; how they are laid out is in jit/abi.
 #include "jit/bind/exchange_memory.h"
 
+#include "jit/bind/segments.h"
 #include "jit/codegen/codegen.h"
 #include "jit/exchange/algorithm.h"
 
@@ -13,6 +14,9 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
   const TotalsOf totals = totals_of(plan.graph(), step);
   if (!has_mailboxes && !totals.counts_blocks) return;
   const int ranks = plan.ranks(step.axis);
+  const bool is_lane = platform.traits().fixed_threads == 1;
+  // What exchanges chunks has totals of blocks, which are as many as its messages say.
+  shares_ = is_lane && step.in_place ? shares_of(plan.part_on(0, step.domain)) : grid.blocks;
   if (has_mailboxes) {
     slices_ = plan.slices(step);
     size_mailboxes(plan.plan(), step, ranks, grid.blocks);
@@ -20,7 +24,7 @@ ExchangeMemory::ExchangeMemory(Comm& comm, const Platform& platform, const RankP
   }
   bytes_ = totals_at_;
   if (totals.counts_blocks)
-    bytes_ += abi::total_words(totals.whole, ranks, grid.blocks) * sizeof(abi::u64);
+    bytes_ += abi::total_words(totals.whole, ranks, shares_) * sizeof(abi::u64);
   buffer_totals_at_ = bytes_;
   if (totals.per_buffer > 0) {
     const std::string& dim = plan.graph().at(step.domain).shape.front().name;

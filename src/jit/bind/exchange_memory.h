@@ -17,6 +17,8 @@ class ExchangeMemory {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   /// For the first launch.
   [[nodiscard]] const abi::MailboxesHead& mailboxes() const { return mailboxes_; }
+  /// Of which totals are counted.
+  [[nodiscard]] std::int64_t shares() const { return shares_; }
   /// Where they are on each rank of the group, and where the totals are.
   [[nodiscard]] std::vector<std::byte*> mailboxes_of_ranks() const { return of_ranks(0); }
   [[nodiscard]] std::vector<std::byte*> totals_of_ranks() const { return of_ranks(totals_at_); }
@@ -33,6 +35,7 @@ class ExchangeMemory {
   std::vector<int> group_;
   abi::Slices slices_{};
   abi::MailboxesHead mailboxes_{};
+  std::int64_t shares_ = 1;
   std::size_t totals_at_ = 0;
   std::size_t buffer_totals_at_ = 0;
   std::size_t bytes_ = 0;

@@ -38,36 +38,56 @@ int share_of(int blocks, int processors, int processes) {
   return of_each > 0 ? of_each * processors : blocks / processes;
 }
 
+/// The overlap that `step` is in; null where it is in none.
+const sched::Overlap* overlap_of(const sched::Plan& plan, const sched::KernelStep& step) {
+  for (const sched::Overlap& overlap : plan.overlaps) {
+    for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
+      if (std::get_if<sched::KernelStep>(&plan.steps[index]) == &step) return &overlap;
+    }
+  }
+  return nullptr;
+}
+
 /// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU:
 /// multiprocessors of their own for all kernels, and most of the GPU for a product. How many links
 /// need is not measured yet.
 int blocks_beside(const Platform& platform, int processes, const sched::Plan& plan,
                   const sched::KernelStep& step) {
   constexpr int of_product = 4;  // blocks of kernels have one multiprocessor in so many
-  for (const sched::Overlap& overlap : plan.overlaps) {
-    std::size_t kernels = 0;
-    bool is_one = false;
-    for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
-      const auto* kernel = std::get_if<sched::KernelStep>(&plan.steps[index]);
-      if (kernel == nullptr) continue;
-      ++kernels;
-      is_one = is_one || kernel == &step;
-    }
-    if (!is_one) continue;
-    const int parts = static_cast<int>(kernels) * platform.traits().ranks_per_launch *
-                      (kernels < overlap.count ? of_product : 1);
-    return std::max(1, platform.traits().processors / processes / parts);
-  }
-  return abi::MAX_BLOCKS;
+  const sched::Overlap* const overlap = overlap_of(plan, step);
+  if (overlap == nullptr) return abi::MAX_BLOCKS;
+  const auto steps = std::span(plan.steps).subspan(overlap->first, overlap->count);
+  const std::size_t kernels = std::ranges::count_if(
+      steps, [](const auto& one) { return std::holds_alternative<sched::KernelStep>(one); });
+  const int parts = static_cast<int>(kernels) * platform.traits().ranks_per_launch *
+                    (kernels < overlap->count ? of_product : 1);
+  return std::max(1, platform.traits().processors / processes / parts);
 }
 
-/// Where blocks have `threads` threads, and run one after the other if that is 1.
-Grid fixed_grid(const sched::KernelStep& step, int threads) {
+/// Blocks of one lane over which `step` is spread, of the cores that a rank has. What exchanges
+/// chunks has one: its order of messages is that of a block.
+int blocks_on_cores(const KernelContext& context, const sched::KernelStep& step,
+                    const KernelText& text) {
+  constexpr std::int64_t least_elements = 16384;  // that are worth another core
+  if (step.is_collective && !step.in_place) return 1;
+  const std::int64_t elements = context.plan.part_on(0, step.domain).count();
+  const std::int64_t useful =
+      std::min(elements / least_elements, useful_blocks(text, context.plan, step, 1));
+  return static_cast<int>(std::clamp<std::int64_t>(useful, 1, context.cores));
+}
+
+/// On the host, whose blocks have `threads` threads each, or are one lane.
+Grid host_grid(const KernelContext& context, const sched::KernelStep& step, const KernelText& text,
+               int threads) {
+  const int channels = step.knobs.channels;
   // Blocks that run at once may race with each other, too: that takes two of them.
-  int blocks = step.knobs.channels > 0 ? step.knobs.channels : threads > 1 ? 2 : 1;
-  // Else they run one after the other, and none can wait for another one of its rank.
-  if (threads == 1 && step.is_collective && step.phases.size() > 1) blocks = 1;
-  return {.blocks = blocks, .threads = threads};
+  if (threads > 1) return {.blocks = channels > 0 ? channels : 2, .threads = threads};
+  const bool is_beside = overlap_of(context.plan.plan(), step) != nullptr;
+  const int cores = is_beside ? 1 : context.cores;
+  int blocks = channels > 0 ? channels : is_beside ? 1 : blocks_on_cores(context, step, text);
+  // Blocks that wait for each other need a core each.
+  if (step.is_collective && step.phases.size() > 1) blocks = std::min(blocks, cores);
+  return {.blocks = blocks, .threads = 1, .cores = std::min(blocks, cores)};
 }
 
 /// The knob, or `usual`, or as many threads as the kernel can have. Throws BackendError.
@@ -109,7 +129,7 @@ struct Limited {
 /// On this rank. Throws BackendError as `threads_of`.
 Limited limits_of(const KernelContext& context, const Kernel& kernel,
                   const sched::KernelStep& step) {
-  const auto& [comm, platform, plan, sync, tables, tiles, processes] = context;
+  const auto& [comm, platform, plan, sync, tables, tiles, processes, cores] = context;
   Limited limits;
   Grid& grid = limits.grid;
   grid.ranks = platform.traits().ranks_per_launch;
@@ -190,7 +210,8 @@ std::vector<Grid> choose_grids(const KernelContext& context,
   }
   std::vector<Grid> grids;
   if (const int threads = context.platform.traits().fixed_threads; threads > 0) {
-    for (const sched::KernelStep* const step : steps) grids.push_back(fixed_grid(*step, threads));
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      grids.push_back(host_grid(context, *steps[i], texts[i], threads));
     return grids;
   }
   const std::vector<Limited> limits = agree_on_limits(context, kernels, steps);

@@ -21,6 +21,7 @@ struct KernelContext {
   BucketTables& tables;
   const AllTileCounts& tiles;
   int processes;  ///< that share the processor
+  int cores;      ///< of the host, that each rank has
 };
 
 /// Bytes that a lane accesses at once at most on `platform`: VECTOR_BYTES of the kernels' text.

@@ -14,7 +14,7 @@ namespace coconet::jit {
 class ArgumentWriter {
  public:
   ArgumentWriter(KernelArguments& block, const KernelContext& context,
-                 const sched::KernelStep& step, const KernelText& text,
+                 const sched::KernelStep& step, const KernelText& text, int blocks,
                  const ExchangeMemory& memory, const SegmentMemory& segments, std::size_t number)
       : block_(block),
         context_(context),
@@ -22,7 +22,7 @@ class ArgumentWriter {
         memory_(memory),
         segments_(segments),
         number_(number),
-        row_begin_(find_rows(text)) {}
+        row_begin_(find_rows(text, blocks)) {}
 
   void put(const KernelArgument& argument);
 
@@ -56,9 +56,10 @@ class ArgumentWriter {
   }
 
   /// The first of the last dimensions that make one row of a pointwise kernel: as many as all
-  /// tensors that it accesses have behind each other in memory. Rows stay as many as they are on a
-  /// GPU, which shares them out among blocks, and where they arrive or depart one by one.
-  [[nodiscard]] int find_rows(const KernelText& text) const {
+  /// tensors that it accesses have behind each other in memory, and no fewer rows than `blocks`,
+  /// which share them out, unless they are what totals are counted of. Rows stay as many as they
+  /// are on a GPU, and where they arrive or depart one by one.
+  [[nodiscard]] int find_rows(const KernelText& text, int blocks) const {
     const int last = static_cast<int>(domain().extent.size()) - 1;
     const bool of_all_rows = context_.platform.traits().fixed_threads > 0 && !text.linear &&
                              !text.by_bucket && !step_.is_reduction() && !synchronizes_tiles(step_);
@@ -68,8 +69,14 @@ class ArgumentWriter {
         return argument.kind != KernelArgument::Kind::offset || continues(view(argument), dim);
       });
     };
+    const std::int64_t least = step_.reductions().empty() ? blocks : 1;
+    std::int64_t rows = domain().count() / std::max<std::int64_t>(1, row_of(domain(), last));
     int first = last;
-    while (first > 0 && continues_in_all(first - 1)) --first;
+    while (first > 0 && continues_in_all(first - 1)) {
+      rows /= std::max<std::int64_t>(1, domain().extent[first - 1]);
+      if (rows < least) break;
+      --first;
+    }
     return first;
   }
   /// Whether the elements of `seen` along dimension `dim` are as far from each other as the rows of
@@ -126,6 +133,7 @@ class ArgumentWriter {
   }
   void put_totals(Argument) {
     block_.turns_.push_back(append(abi::u64{0}));
+    append(abi::index_t{memory_.shares()});
     append_all(memory_.totals_of_ranks());
   }
   void put_buffer_totals(Argument) {
@@ -172,10 +180,10 @@ void ArgumentWriter::put(const KernelArgument& argument) {
 }
 
 KernelArguments::KernelArguments(const KernelContext& context, const sched::KernelStep& step,
-                                 const KernelText& text, const ExchangeMemory& memory,
+                                 const KernelText& text, int blocks, const ExchangeMemory& memory,
                                  const SegmentMemory& segments, std::size_t number)
     : group_(context.plan.group(step.axis)) {
-  ArgumentWriter writer(*this, context, step, text, memory, segments, number);
+  ArgumentWriter writer(*this, context, step, text, blocks, memory, segments, number);
   for (const KernelArgument& argument : text.arguments) writer.put(argument);
 }
 

@@ -13,9 +13,9 @@ namespace coconet::jit {
 
 class KernelArguments {
  public:
-  /// Of the kernel of `step`, step `number` of the plan.
+  /// Of the kernel of `step`, step `number` of the plan, which `blocks` share out.
   KernelArguments(const KernelContext& context, const sched::KernelStep& step,
-                  const KernelText& text, const ExchangeMemory& memory,
+                  const KernelText& text, int blocks, const ExchangeMemory& memory,
                   const SegmentMemory& segments, std::size_t number);
 
   /// Takes the pointers that tensors have now, and what `mode` they allow.

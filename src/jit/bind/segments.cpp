@@ -30,6 +30,14 @@ SegmentsOf segments_of_tiles(std::int64_t tiles, std::int64_t rows, std::int64_t
   return of;
 }
 
+/// Whether all elements of the domain are added up, or those of each row where all results are
+/// rows: what `reduce_segments` does.
+bool reduces_whole(const ir::Graph& graph, const sched::KernelStep& step, const KernelText& text) {
+  const int rank = static_cast<int>(graph.at(step.domain).shape.size());
+  return text.row_dims == rank &&
+         (rank == 0 || ir::reduces(graph.at(step.reductions().front()), rank - 1));
+}
+
 }  // namespace
 
 SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
@@ -54,6 +62,11 @@ SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
   return of;
 }
 
+std::int64_t shares_of(const ir::Part& part) {
+  constexpr std::int64_t most = 512;
+  return std::clamp<std::int64_t>(part.count() / segment_elements, 1, most);
+}
+
 SegmentMemory::SegmentMemory(const Platform& platform, const RankPlan& plan, BucketTables& tables,
                              const sched::KernelStep& step, const KernelText& text) {
   if (tells_buffers_in(step, plan.graph())) find_buffer_rows(platform, plan, tables, step);
@@ -61,7 +74,8 @@ SegmentMemory::SegmentMemory(const Platform& platform, const RankPlan& plan, Buc
   const Results results = results_of(plan.graph(), step, plan.domain(step));
   const std::int64_t count =
       text.by_bucket ? buckets_of(tables, plan, step).count : results.elements;
-  if (platform.traits().fixed_threads == 1) {  // blocks come one after the other
+  const bool by_rows = !text.by_bucket && !reduces_whole(plan.graph(), step, text);
+  if (platform.traits().fixed_threads == 1 && by_rows) {  // a block has whole results
     segments_.length = std::max<std::int64_t>(1, count);
     segments_.count = 1;
   } else if (text.by_bucket) {

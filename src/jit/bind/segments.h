@@ -17,14 +17,18 @@ struct SegmentsOf {
   std::int64_t count = 1, length = 1;
   std::int64_t parts = 1;  ///< that blocks share out: segments of results, or of tiles of results
 };
-/// For `part` of the domain of `step`, where blocks are threads; not for scattered tensors.
+/// For `part` of the domain of `step`; not for scattered tensors.
 [[nodiscard]] SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
                                      const KernelText& text, const ir::Part& part);
+
+/// Into how many shares the totals inside a kernel are cut whose blocks are one lane each, for
+/// `part` of its domain. It depends on extents alone, too.
+[[nodiscard]] std::int64_t shares_of(const ir::Part& part);
 
 class SegmentMemory {
  public:
   /// Takes memory only if `step` reduces each buffer of a list, or is a reduction whose results
-  /// have several segments, which they have where blocks run at once.
+  /// have several segments. Where a block is one lane, only those have that are of all elements.
   SegmentMemory(const Platform& platform, const RankPlan& plan, BucketTables& tables,
                 const sched::KernelStep& step, const KernelText& text);
   [[nodiscard]] const abi::Segments& argument() const { return segments_; }

@@ -210,7 +210,7 @@ std::string identifier(std::string_view text) {
       "put_total", "send_total", "all_totals",
       "grid_barrier", "total_type", "send_on", "pass_on", "bucket", "bucket_mode", "fit", "Bucket",
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
-      "for_each_bucket", "for_each_of", "order_streams",
+      "for_each_bucket", "for_each_of", "for_each_share", "order_streams", "Rows", "turn",
       "choosing_lanes", "wave_lanes", "function_lanes", "INLINED",
       "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",

@@ -172,17 +172,25 @@ PointwiseKernel::Collected PointwiseKernel::collect_for_totals(
   return text;
 }
 
+std::string PointwiseKernel::put_totals(const sched::KernelStep::Phase& phase) {
+  std::string text;
+  int index = reductions_;
+  for (const ValueId id : phase.reductions) {
+    if (at(id).attributes.per_buffer) continue;  // which its buckets have left already
+    text += fmt::format(
+        "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, {2}.fold()));\n",
+        index++, operator_of(id), lane_totals_[id]);
+  }
+  return text;
+}
+
 std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phase, std::size_t p) {
   if (phase.reductions.empty()) return {};
-  std::string puts;
   std::string sends;
   std::string gets;
   for (const ValueId id : phase.reductions) {
-    if (at(id).attributes.per_buffer) continue;  // which its buckets have left already
+    if (at(id).attributes.per_buffer) continue;
     const int index = reductions_++;
-    puts += fmt::format(
-        "  put_total(block, a.sync, a.totals, {0}, block_total<{1}>(block, {2}.fold()));\n", index,
-        operator_of(id), lane_totals_[id]);
     const std::string op_and_type = fmt::format("{}, {}", operator_of(id), total_type(id));
     sends +=
         fmt::format("        send_total<{}>(block, a.sync, a.totals, {});\n", op_and_type, index);
@@ -193,7 +201,7 @@ std::string PointwiseKernel::combine_totals(const sched::KernelStep::Phase& phas
                         writer_.variable(id), writer_.rounded_total(total, type, at(id).dtype));
     scalars_.insert(id);
   }
-  return puts + fetch_to_store(p + 1) +
+  return fetch_to_store(p + 1) +
          fmt::format(
              "  // every rank has sent its totals, which its last block does\n"
              "  if (!grid_barrier(block, a.sync, a.totals, {}, [&] {{\n{}      }})) return;\n",
@@ -226,18 +234,23 @@ std::string PointwiseKernel::write_phase(std::size_t p) {
   rows_.clear();
   row_starts_.clear();
   from_vectors_.clear();
-  text += declare_totals(phase, false, "  ");
+  const std::string totals = declare_totals(phase, false, "  ");
   const auto combined = std::ranges::find_if(phase.loads, &sched::KernelStep::Load::combined);
   const bool spreads = std::ranges::any_of(phase.stores, &sched::KernelStep::Store::spread);
   if (!step_.is_collective || step_.in_place || (combined == phase.loads.end() && !spreads)) {
-    const std::string loop = write_loop(phase);
-    text += writer_.take_random_variables() + loop;
+    const std::string loop = totals + write_loop(phase) + put_totals(phase);
+    text += writer_.take_random_variables();
+    text += totals.empty()
+                ? loop
+                : fmt::format("  for_each_share(block, {}, [&](const Block& block) {{\n{}  }});\n",
+                              totals_, loop);
   } else {
     const std::string exchange =
         write_exchange(phase, combined == phase.loads.end() ? nullptr : &*combined, spreads);
-    text += writer_.take_random_variables();
+    text += totals + writer_.take_random_variables();
     // A scope for the functions of every pass.
     text += step_.phases.size() > 1 ? "  {\n" + exchange + "  }\n" : exchange;
+    text += put_totals(phase);
   }
   return text + combine_totals(phase, p);
 }
@@ -430,7 +443,10 @@ bool PointwiseKernel::goes_in_tiles(const sched::KernelStep::Phase& phase) const
 
 std::string PointwiseKernel::write_row_loop() {
   const std::string rows = writer_.argument({Kind::rows, "rows"});
-  return fmt::format("  for (index_t row = block.index; row < {}; row += block.count) {{\n", rows) +
+  return fmt::format(
+             "  for (Rows turn = rows_of(block, {}); turn.next < turn.end; turn.next += turn.step) "
+             "{{\n    const index_t row = turn.next;\n",
+             rows) +
          coordinates() + row_starts_;
 }
 

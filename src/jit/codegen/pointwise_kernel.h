@@ -99,7 +99,9 @@ class PointwiseKernel {
     std::string declarations, lanes, additions;
   };
   Collected collect_for_totals(const sched::KernelStep::Phase& phase, const std::string& indent);
-  /// After the loop: the totals of all blocks of all ranks, which are scalars from here on.
+  /// After the loop: leaves the totals of a block, or of a share of its work.
+  std::string put_totals(const sched::KernelStep::Phase& phase);
+  /// Then: the totals of all blocks of all ranks, which are scalars from here on.
   std::string combine_totals(const sched::KernelStep::Phase& phase, std::size_t p);
   /// Before the ranks wait for each other: fetches what phase p stores to the others.
   std::string fetch_to_store(std::size_t p);

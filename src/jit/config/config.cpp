@@ -149,6 +149,10 @@ constexpr Row settings_of_runs[] = {
       "whether ranks compare, before every step, the elements of inputs and states that they must "
       "have alike, and whether ranks of one process share memory; slowly, to find mistakes"},
      read<&Config::check>},
+    {{"COCONET_CORES", "1 to 1024", "the cores that a rank has for itself",
+      "threads over which each rank spreads its kernels, products and collectives on the "
+      "processors, the same number on all ranks: the least that one of them has"},
+     read_number<&Config::cores, 1, 1024>},
     {{"COCONET_HOST_THREADS", "1, or a multiple of 32 up to 1024", "1",
       "threads of a kernel's block on the processors; many run as a GPU's do, slowly, for race "
       "checks"},
@@ -343,6 +347,7 @@ Config with_options(const Config& base, const Options& options, const std::vecto
   } given[] = {
       {"backend", "COCONET_BACKEND", options.backend},
       {"overlap", "COCONET_OVERLAP", options.overlap},
+      {"cores", "COCONET_CORES", text_of(options.cores)},
       {"cache_dir", "COCONET_CACHE_DIR",
        options.cache_dir ? std::optional(options.cache_dir->string()) : std::nullopt},
       {"check", "COCONET_CHECK",

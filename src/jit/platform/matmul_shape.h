@@ -32,6 +32,7 @@ struct MatmulShape {
   Operand a, b;
   bool has_bias = false;           ///< `columns` elements are added to each row
   std::int64_t first_of_bias = 0;  ///< its element that is added to the first column
+  int cores = 1;                   ///< of the host, which share out the rows
 
   /// Rows of all products together.
   [[nodiscard]] std::int64_t all_rows() const {

@@ -15,6 +15,7 @@
 
 #include "jit/comm/collectives/collectives.h"
 #include "jit/comm/comm.h"
+#include "jit/comm/worlds/cores.h"
 #include "jit/config/open_file.h"
 #include "jit/platform/compiler.h"
 #include "jit/platform/matmul_shape.h"
@@ -38,6 +39,7 @@ inline constexpr int default_threads = 256;
 struct Grid {
   int blocks = 1;         ///< of every rank
   int threads = 1;        ///< of a block; 1 on the host is one lane
+  int cores = 1;          ///< of the host, which share out blocks of one lane
   int ranks = 1;          ///< in this launch: their argument blocks follow each other
   bool resident = false;  ///< blocks wait for each other, so all of them must run at once
   bool together = false;  ///< none starts before there is room for all
@@ -229,8 +231,9 @@ class Platform : public Interface {
   }
   /// Throws BackendError, which begins with `what`, unless kernels can use `data`.
   virtual void require_reachable(const void* data, const std::string& what) const = 0;
-  /// A queue of its own, or one that puts its work into the application's `handle`.
-  [[nodiscard]] virtual std::unique_ptr<Queue> make_queue() const = 0;
+  /// A queue of its own, whose copies so many `cores` of the host share out, or one that puts its
+  /// work into the application's `handle`.
+  [[nodiscard]] virtual std::unique_ptr<Queue> make_queue(int cores = 1) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Queue> wrap_queue(void* handle) const = 0;
   [[nodiscard]] virtual std::unique_ptr<Event> make_event() const = 0;
   /// For an executable whose runs need an order. Null where queues do their work at once.
@@ -258,6 +261,14 @@ class Platform : public Interface {
   /// Collective: processes of the world that share this rank's processor, this one included. What
   /// they run at once must fit on it.
   [[nodiscard]] virtual int processes_here(Comm& comm) const = 0;
+  /// Collective: the cores that each rank has for its kernels and products, and whether there are
+  /// fewer than these threads. Throws BackendError on every rank where the system does not give one
+  /// of them as many threads.
+  [[nodiscard]] virtual CoresOfRank cores_of(Comm& comm, const Config& config) const {
+    (void)comm;
+    (void)config;
+    return {};
+  }
   /// Collective: whether steps can run at once.
   [[nodiscard]] virtual Room room_for(Comm& comm, const Simultaneous& steps) const = 0;
   /// Collective: throws BackendError on every rank unless a line of 128 bytes that one of `group`

@@ -160,22 +160,23 @@ DEVICE bool grid_barrier(const Block& block, const Sync<R>& sync, const Totals<R
   return await_ranks(block, sync, WHOLE_GRID, target, phase, u64(R));
 }
 
-/// Leaves total `index` of this block to the last one of its rank.
+/// Leaves total `index` of a share, as `for_each_share` has it, to the last block of its rank.
 template <int R, int COUNT, class T>
-DEVICE void put_total(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
+DEVICE void put_total(const Block& share, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                       int index, T total) {
-  if (!is_leader(block)) return;
-  const index_t at = block_total_word(COUNT, R, index, block.count, block.index);
+  if (!is_leader(share)) return;
+  const index_t at = share_total_word(COUNT, R, index, share.count, share.index);
   *reinterpret_cast<T*>(totals.of[sync.rank] + at) = total;
 }
 
-/// Sends total `index` of all blocks of this rank to all ranks: combined in an order that the grid
-/// alone decides, whichever block does it.
+/// Sends total `index` of all shares of this rank to all ranks: combined in an order that their
+/// number alone decides, whichever block does it.
 template <class Op, class T, int R, int COUNT>
 DEVICE void send_total(const Block& block, const Sync<R>& sync, const Totals<R, COUNT>& totals,
                        int index) {
-  const u64* const own = totals.of[sync.rank] + block_total_word(COUNT, R, index, block.count, 0);
-  const T total = fold_words<Op, T>(block, own, block.count);
+  const index_t shares = shares_in(block, totals);
+  const u64* const own = totals.of[sync.rank] + share_total_word(COUNT, R, index, shares, 0);
+  const T total = fold_words<Op, T>(block, own, shares);
   const index_t at = total_word(totals.turn, COUNT, R, index, index_t(sync.rank));
   for_each_thread(block, R,
                   [&](index_t peer) { *reinterpret_cast<T*>(totals.of[peer] + at) = total; });

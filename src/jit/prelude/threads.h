@@ -5,6 +5,18 @@ constexpr int VECTOR_BYTES = GPU_VECTOR_BYTES;
 
 DEVICE bool is_leader(const Block& block) { return block.thread == 0; }
 
+/// Shares of which totals are counted: every block's work is one.
+template <class Shared>
+DEVICE index_t shares_in(const Block& block, const Shared&) { return block.count; }
+template <class Shared, class F>
+DEVICE void for_each_share(const Block& block, const Shared&, F f) { f(block); }
+
+/// The rows of this block: every block has one of neighbours.
+struct Rows {
+  index_t next, end, step;
+};
+DEVICE Rows rows_of(const Block& block, index_t rows) { return {block.index, rows, block.count}; }
+
 /// A plain store: on a GPU it fetches nothing, and a race is looked for in stores that a sanitizer
 /// sees.
 template <int N, class T>

@@ -75,6 +75,7 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
       platform(platform_),
       config(std::move(config_)),
       chosen(std::move(chosen_)),
+      cores(platform.cores_of(comm(), *config)),
       plan(logged("the plan of this rank", construct<RankPlan>, plan_of(chosen), std::move(sizes),
                   std::move(lists), world.rank())),
       sync(sync_ ? std::move(sync_)
@@ -88,9 +89,9 @@ Bound::Bound(World world_, const Platform& platform_, std::shared_ptr<const Conf
                   ? before->kernels
                   : logged("kernels", make_kernels, comm(), platform, plan.plan(), *config)),
       notes(chosen->notes) {
-  if (chosen->shares_cores) sync->share_cores();
+  if (chosen->shares_cores || cores.crowded) sync->share_cores();
   const KernelContext context{
-      comm(), platform, plan, *sync, tables, tiles, platform.processes_here(comm())};
+      comm(), platform, plan, *sync, tables, tiles, platform.processes_here(comm()), cores.count};
   const std::vector<Grid> grids =
       logged("grids", choose_grids, context, kernels->kernels, kernels->texts);
   at_once =
@@ -105,12 +106,17 @@ std::vector<Step> Bound::make_steps(const KernelContext& context, std::span<cons
   std::vector<Step> made;
   std::size_t next = 0;
   for (const sched::PlanStep& step : plan.plan().steps) {
+    // The steps of an overlap are threads themselves.
+    const bool is_beside = std::ranges::any_of(plan.plan().overlaps, [&](const auto& overlap) {
+      return made.size() - overlap.first < overlap.count;
+    });
+    const int spread = is_beside ? 1 : context.cores;
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
-      made.push_back(
-          {library->name, "library",
-           LibraryCollective(comm(), platform, plan, *library, chosen->collectives_by_mpi)});
+      made.push_back({library->name, "library",
+                      LibraryCollective(comm(), platform, plan, *library,
+                                        chosen->collectives_by_mpi, spread)});
     } else if (const auto* matmul = std::get_if<sched::MatmulStep>(&step)) {
-      made.push_back({matmul->name, "matmul", Matmul(platform, plan, *matmul)});
+      made.push_back({matmul->name, "matmul", Matmul(platform, plan, *matmul, spread)});
     } else {
       const auto& kernel = std::get<sched::KernelStep>(step);
       if (kernel.multicast) tensors.require_multicast(kernel.name);

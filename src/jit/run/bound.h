@@ -41,6 +41,7 @@ struct Bound {
   const Platform& platform;
   std::shared_ptr<const Config> config;  ///< of the executable
   std::shared_ptr<const ChosenPlan> chosen;
+  CoresOfRank cores;
   RankPlan plan;
   std::shared_ptr<StepSync> sync;
   Tensors tensors;

@@ -14,14 +14,15 @@ class Executable::State {
         ir::Lists lists)
       : program(std::move(scheduled)),
         number(++jit::comm_of(world).executables()),
-        roofline(jit::comm_of(world), platform),
         bound_(std::make_unique<jit::Bound>(std::move(world), platform, std::move(config),
                                             std::move(plan), std::move(sizes), std::move(lists))),
-        runner_(std::make_unique<jit::Runner>(*bound_)) {}
+        runner_(std::make_unique<jit::Runner>(*bound_)),
+        roofline_(bound_->comm(), platform, bound_->cores.count) {}
 
   [[nodiscard]] jit::Bound& bound() const { return *bound_; }
   [[nodiscard]] jit::Runner& runner() const { return *runner_; }
   [[nodiscard]] jit::Tensors& tensors() const { return bound_->tensors; }
+  [[nodiscard]] jit::Roofline& roofline() { return roofline_; }
   [[nodiscard]] jit::Comm& comm() const { return bound_->comm(); }
 
   /// Collective: goes on with `bound`, of the same plan.
@@ -29,11 +30,11 @@ class Executable::State {
 
   Program program;       ///< after its schedule
   std::uint64_t number;  ///< among those of the world
-  jit::Roofline roofline;
 
  private:
   std::unique_ptr<jit::Bound> bound_;
   std::unique_ptr<jit::Runner> runner_;
+  jit::Roofline roofline_;
 };
 
 }  // namespace coconet

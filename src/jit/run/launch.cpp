@@ -13,7 +13,7 @@ KernelLaunch::KernelLaunch(const KernelContext& context, const sched::KernelStep
       memory_(context.comm, context.platform, context.plan, step, grid_),
       segments_(context.platform, context.plan, context.tables, step, text_),
       accesses_(context.plan, step, text_, memory_.slices()),
-      arguments_(context, step, text_, memory_, segments_, number) {}
+      arguments_(context, step, text_, grid_.blocks, memory_, segments_, number) {}
 
 void KernelLaunch::prepare(const Tensors& tensors, const Numbers& numbers, StepSync& sync,
                            std::uint64_t* waited) {

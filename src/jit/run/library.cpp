@@ -11,12 +11,13 @@ namespace coconet::jit {
 using ir::Op;
 
 LibraryCollective::LibraryCollective(Comm& comm, const Platform& platform, const RankPlan& plan,
-                                     const sched::LibraryStep& step, bool by_mpi)
+                                     const sched::LibraryStep& step, bool by_mpi, int cores)
     : op_(plan.graph().at(step.value).op),
       attributes_(plan.graph().at(step.value).attributes),
       dtype_(plan.graph().at(step.value).dtype),
       axis_(attributes_.axis),
       by_mpi_(by_mpi),
+      cores_(cores),
       in_(step.in),
       out_(step.out) {
   const int position = plan.position(axis_);
@@ -181,7 +182,7 @@ void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Me
     }
     const Call& call = self.calls_[index];
     group.run(queue, {self.op_, self.dtype_, how.reduction, call.count, call.counts, how.root,
-                      how.offset, self.operands_, self.by_mpi_, given});
+                      how.offset, self.operands_, self.by_mpi_, given, self.cores_});
   }
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }

@@ -8,9 +8,10 @@ namespace coconet::jit {
 
 class LibraryCollective {
  public:
-  /// Collective. `by_mpi`: on the host, MPI does it whatever the bytes.
+  /// Collective. `by_mpi`: on the host, MPI does it whatever the bytes. Else `cores` of this rank
+  /// share it out there.
   LibraryCollective(Comm& comm, const Platform& platform, const RankPlan& plan,
-                    const sched::LibraryStep& step, bool by_mpi);
+                    const sched::LibraryStep& step, bool by_mpi, int cores);
 
   /// A rank that is driven from here, by its position among the group's.
   struct Member {
@@ -78,6 +79,7 @@ class LibraryCollective {
   DType dtype_;
   int axis_;
   bool by_mpi_;
+  int cores_;
   bool copies_ = false;  ///< it is over one rank, and no side is scattered
   bool written_ = true;  ///< false where no rank gives this one a result: it holds zeros
   sched::BufferId in_, out_;

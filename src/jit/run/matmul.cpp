@@ -65,11 +65,12 @@ void fold_batch(MatmulShape& shape) {
 }
 
 /// On this rank. Throws BackendError for matrices that BLAS libraries cannot count.
-MatmulShape matmul_shape(const RankPlan& plan, const sched::MatmulStep& step) {
+MatmulShape matmul_shape(const RankPlan& plan, const sched::MatmulStep& step, int cores) {
   const ir::Node& node = plan.graph().at(step.value);
   const ir::Part& part = plan.part(step.value);
   MatmulShape shape;
   shape.name = step.name;
+  shape.cores = cores;
   shape.dtype = node.dtype;
   shape.rows = part.extent[part.extent.size() - 2];
   shape.columns = part.extent.back();
@@ -101,8 +102,9 @@ void launch_signal(Queue& queue, const Kernel& kernel, const TileCounts& tiles, 
 
 }  // namespace
 
-Matmul::Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step)
-    : shape_(matmul_shape(plan, step)),
+Matmul::Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step,
+               int cores)
+    : shape_(matmul_shape(plan, step, cores)),
       a_(step.a),
       b_(step.b),
       bias_(step.bias),

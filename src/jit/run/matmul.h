@@ -9,8 +9,9 @@ namespace coconet::jit {
 
 class Matmul {
  public:
-  /// Throws BackendError without the library, and for matrices that it cannot count.
-  Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step);
+  /// On the host, `cores` share it out. Throws BackendError without the library, and for matrices
+  /// that it cannot count.
+  Matmul(const Platform& platform, const RankPlan& plan, const sched::MatmulStep& step, int cores);
 
   /// A rank that is driven from here.
   struct Member {

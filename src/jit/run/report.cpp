@@ -14,10 +14,11 @@ using namespace jit;
 Report Executable::report() {
   const Bound& bound = state().bound();
   Runner& runner = state().runner();
-  Roofline& roofline = state().roofline;
+  Roofline& roofline = state().roofline();
   Report report;
   runner.collect_times();
   report.runs = runner.runs();
+  report.cores = bound.cores.count;
   report.ms = runner.run_ms();
   report.table_bytes = bound.tables.bytes();
   report.cache = cache_counters();
@@ -74,9 +75,10 @@ std::string Report::str() const {
                         kernel.exchange_bytes,
                         kernel.is_slow() ? fmt::format("   slow: below 30 % of {}", limit) : "");
   }
-  text += fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs\n", "step",
-                      "", ms, bytes, peer_bytes,
-                      fmt::format("{:.0f}% of bounds", 100 * roofline_share), runs);
+  text +=
+      fmt::format("{:<24} {:<12} {:>10.4f} {:>14} {:>14} {:>20}   median of {} runs{}\n", "step",
+                  "", ms, bytes, peer_bytes, fmt::format("{:.0f}% of bounds", 100 * roofline_share),
+                  runs, cores > 1 ? fmt::format(", {} cores a rank", cores) : "");
   if (table_bytes > 0) text += fmt::format("tables of scattered tensors: {} bytes\n", table_bytes);
   for (const std::string& note : notes) text += note + "\n";
   return text + describe(cache) + "\n";

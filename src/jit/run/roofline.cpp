@@ -45,7 +45,7 @@ double Roofline::measure_copy(std::size_t half) {
   together(comm_, [&] {
     from = platform_.allocate(half);
     to = platform_.allocate(half);
-    queue = platform_.make_queue();
+    queue = platform_.make_queue(cores_);
     queue->zero(from->data(), half);  // backed by pages from here on
     queue->zero(to->data(), half);
     queue->finish();
@@ -84,7 +84,7 @@ double Roofline::product_ms(DType dtype, std::int64_t n) {
   std::unique_ptr<LibraryMatmul> library;
   double best = 0;
   together(comm_, [&] {
-    queue = platform_.make_queue();
+    queue = platform_.make_queue(cores_);
     for (auto& matrix : matrices) {
       matrix = platform_.allocate(bytes);
       queue->zero(matrix->data(), bytes);
@@ -95,7 +95,8 @@ double Roofline::product_ms(DType dtype, std::int64_t n) {
                                      .columns = n,
                                      .terms = n,
                                      .a = whole,
-                                     .b = whole});
+                                     .b = whole,
+                                     .cores = cores_});
   });
   const MatmulTensors tensors{matrices[0]->data(), matrices[1]->data(), nullptr,
                               matrices[2]->data()};

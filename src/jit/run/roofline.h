@@ -9,7 +9,9 @@ namespace coconet::jit {
 
 class Roofline {
  public:
-  Roofline(Comm& comm, const Platform& platform) : comm_(comm), platform_(platform) {}
+  /// With so many `cores` of every rank.
+  Roofline(Comm& comm, const Platform& platform, int cores)
+      : comm_(comm), platform_(platform), cores_(cores) {}
 
   /// Collective: milliseconds that copying takes when it moves `bytes` (half read, half written) on
   /// all ranks at once.
@@ -27,6 +29,7 @@ class Roofline {
 
   Comm& comm_;
   const Platform& platform_;
+  int cores_;
   std::map<int, double> ms_per_byte_;  ///< of copies, by their size's binary logarithm
   std::map<DType, double> ms_per_operation_;
 };

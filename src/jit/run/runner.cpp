@@ -75,7 +75,7 @@ Runner::Runner(Bound& bound, const Runner* before)
   if (signal != bound_.library_kernels.end()) tile_signal_ = signal->second.get();
   together(bound_.comm(), [&] {
     if (tile_signal_ != nullptr) tile_made_ = bound_.platform.make_event();
-    own_queue_ = bound_.platform.make_queue();
+    own_queue_ = bound_.platform.make_queue(bound_.cores.count);
     fork_ = bound_.platform.make_fork(*own_queue_, widest());
     queue_ = own_queue_.get();
   });
@@ -275,10 +275,9 @@ void Runner::require_not_captured() const {
 }
 
 int Runner::blocks_at_once(std::size_t index) const {
-  // Blocks of one lane run one after the other.
   const auto* const kernel = std::get_if<KernelLaunch>(&bound_.steps[index].work);
-  return kernel == nullptr || bound_.platform.traits().fixed_threads == 1 ? 1
-                                                                          : kernel->grid().blocks;
+  if (kernel == nullptr) return 1;
+  return bound_.platform.traits().fixed_threads == 1 ? kernel->grid().cores : kernel->grid().blocks;
 }
 
 const Sampler* Runner::local_times() {

@@ -33,9 +33,9 @@ struct Asked {
 };
 
 /// The machine as the tuning file has it, or a usual one of as many ranks.
-sched::Cluster likely_cluster(const TuningFile& file, const Platform& platform, const Comm& comm) {
-  const auto known = file.machines.find(comm.size());
-  if (known != file.machines.end()) return known->second;
+sched::Cluster likely_cluster(const TuningFile& file, const Platform& platform, const Comm& comm,
+                              int cores) {
+  if (const sched::Cluster* const known = file.machine(comm.size(), cores)) return *known;
   sched::Cluster cluster =
       sched::load_cluster(platform.traits().immediate ? "host-2rank" : "dgx-h100");
   const int nodes = comm.size() % comm.nodes().count() == 0 ? comm.nodes().count() : 1;
@@ -92,13 +92,13 @@ ChosenSchedule choose_schedule(const Program& program, const World& world, const
   const Platform* platform = nullptr;
   const ir::Graph& graph = *ir::graph_of(program);
   Sizes resolved;
-  std::string digest;
   together(comm, [&] {
     require_mesh(program, world);
     platform = &platform_of(comm);
     resolved = ir::resolve_sizes(graph, sizes, lists);
-    digest = digest_of(program);
   });
+  const int cores = platform->cores_of(comm, comm.config()).count;
+  const std::string digest = digest_of(program, cores);
   const std::string& tune = comm.config().tune;
   TuningFile file;
   if (tune != "off") file = read_tuning(comm, *platform, comm.config());
@@ -115,7 +115,7 @@ ChosenSchedule choose_schedule(const Program& program, const World& world, const
   ChosenSchedule chosen{Schedule("none"), ""};
   together(comm, [&] {
     const Asked asked{program, graph, resolved, comm.nodes(),
-                      likely_cluster(file, *platform, comm)};
+                      likely_cluster(file, *platform, comm, cores)};
     if (choice == nullptr) {
       chosen = likely_schedule(asked);
     } else {

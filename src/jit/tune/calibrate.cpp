@@ -68,6 +68,7 @@ class Calibration {
     cluster_.name = fmt::format("measured-{}-{}rank", comm_.config().backend, world_.size());
     cluster_.description = device_of(platform_) + ": measured by coconet calibrate";
     cluster_.ranks_per_node = world_.size();
+    cluster_.cores = platform_.cores_of(comm_, comm_.config()).count;
     try {
       if (cluster_.launch_us == 0) measure_launch();
       measure_memory();
@@ -167,7 +168,7 @@ class Calibration {
   }
 
   void measure_matmul() {
-    Roofline roofline(comm_, platform_);
+    Roofline roofline(comm_, platform_, cluster_.cores);
     for (const DType dtype : {DType::f32, DType::bf16}) {
       if (cluster_.matmul_gop_per_s.contains(dtype)) continue;
       go_on();

@@ -427,8 +427,10 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
                 const std::vector<Sizes>& sizes, TuneOptions options,
                 const std::function<void(TuningFile&)>& keep) {
   Tuned machine;
+  Comm& comm = comm_of(world);
+  const int cores = platform_of(comm).cores_of(comm, comm.config()).count;
   if (!options.cluster) {
-    if (!file.machines.contains(world.size())) {
+    if (file.machine(world.size(), cores) == nullptr) {
       const auto begin = std::chrono::steady_clock::now();
       machine.whole = measure_machine(world, file, {keep, options.interrupted});
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -437,7 +439,7 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
     }
     options.cluster = file.machines[world.size()];
   }
-  const std::string digest = keep ? digest_of(program) : "";
+  const std::string digest = digest_of(program, cores);
   const auto keep_last = [&](const Tuned& so_far) {
     if (!keep) return;
     const TunedSize& size = so_far.sizes.back();

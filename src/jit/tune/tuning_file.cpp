@@ -122,6 +122,11 @@ const TuningFile::TunedProgram* TuningFile::find(std::string_view digest) const 
   return found == programs.end() ? nullptr : &*found;
 }
 
+const sched::Cluster* TuningFile::machine(int ranks, int cores) const {
+  const auto found = machines.find(ranks);
+  return found == machines.end() || found->second.cores != cores ? nullptr : &found->second;
+}
+
 void TuningFile::set(const std::string& name, const std::string& digest, Choice choice) {
   auto program = std::ranges::find(programs, digest, &TunedProgram::digest);
   if (program == programs.end())
@@ -130,8 +135,8 @@ void TuningFile::set(const std::string& name, const std::string& digest, Choice 
   program->choices.push_back(std::move(choice));
 }
 
-std::string digest_of(const Program& program) {
-  return sha256_hex(program.json());
+std::string digest_of(const Program& program, int cores) {
+  return sha256_hex(program.json() + (cores > 1 ? fmt::format("{} cores", cores) : ""));
 }
 
 const TuningFile::Choice* nearest_choice(const TuningFile::TunedProgram& program,

@@ -28,7 +28,7 @@ struct TuningFile {
   };
   struct TunedProgram {
     std::string name;
-    std::string digest;  ///< of the program, its mesh and its dtypes
+    std::string digest;  ///< of the program, its mesh, its dtypes and the cores of a rank
     std::vector<Choice> choices;
   };
   std::string library;                     ///< the version that measured
@@ -45,12 +45,15 @@ struct TuningFile {
   std::string problem;  ///< of what is damaged or unreadable
 
   [[nodiscard]] const TunedProgram* find(std::string_view digest) const;
+  /// The machine as it was measured with so many ranks of so many cores each; null where it was
+  /// not.
+  [[nodiscard]] const sched::Cluster* machine(int ranks, int cores) const;
   /// Puts it in the place of what is there for the program and the same sizes.
   void set(const std::string& name, const std::string& digest, Choice choice);
 };
 
-/// Which program, for ranks: what a tuning file knows it by.
-[[nodiscard]] std::string digest_of(const Program& program);
+/// Which program, for ranks of so many `cores` each: what a tuning file knows it by.
+[[nodiscard]] std::string digest_of(const Program& program, int cores);
 
 /// The choice made nearest to `sizes`: every extent within a factor of 2, but for numbers of
 /// buffers. Null where there is none.

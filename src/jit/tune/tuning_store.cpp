@@ -100,9 +100,12 @@ bool measure_machine(const World& world, TuningFile& file, const Measuring& meas
   Comm& comm = comm_of(world);
   const Platform& platform = platform_of(comm);
   const int ranks = comm.size();
+  const int cores = platform.cores_of(comm, comm.config()).count;
   // What was measured whole stays until all of it was measured again.
-  const bool is_again = file.machines.contains(ranks);
+  const bool is_again = file.machine(ranks, cores) != nullptr;
   TuningFile next = file;
+  const auto begun = next.begun.find(ranks);
+  if (begun != next.begun.end() && begun->second.cores != cores) next.begun.erase(begun);
   const auto keep = [&] {
     if (!is_again && measuring.keep) measuring.keep(next);
   };
@@ -132,9 +135,13 @@ std::optional<sched::Cluster> known_machine(int ranks) {
   const World self = World::self();
   const TuningFile file =
       read_tuning(comm_of(self), platform_of(comm_of(self)), comm_of(self).config());
-  const auto machine = file.machines.find(ranks);
-  if (machine == file.machines.end()) return {};
-  return machine->second;
+  // As many as ranks have that share this node's cores.
+  const std::vector<Cores> by_rank(ranks, available_cores());
+  const int wanted = comm_of(self).config().cores;
+  const sched::Cluster* const machine =
+      file.machine(ranks, wanted > 0 ? wanted : cores_of_each(by_rank));
+  if (machine == nullptr) return {};
+  return *machine;
 }
 
 void use_tuned_ways(const World& world) {

@@ -125,7 +125,7 @@ std::map<std::string, std::vector<Cluster::Time>> parse_mailboxes(const JsonElem
 Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_begun) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
   root.require_version("coconet_cluster", format_version);
-  root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node",
+  root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node", "cores",
                        "memory", "launch_us", "jump_us", "barrier_us", "pointwise_gop_per_s",
                        "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
                        "nccl", "library", "mailboxes", "lines"});
@@ -138,6 +138,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_be
   cluster.ranks_per_node = root.at("ranks_per_node").small_integer(1);
   if (cluster.ranks_per_node > most_ranks / cluster.nodes)
     root.at("ranks_per_node").fail(fmt::format("there are more than {} ranks in all", most_ranks));
+  if (const auto cores = root.find("cores")) cluster.cores = cores->small_integer(1);
   const auto is_there = [&](const char* key) { return !is_begun || root.find(key).has_value(); };
   if (is_there("memory")) cluster.memory = parse_memory(root.at("memory"));
   cluster.launch_us = not_negative(root.at("launch_us"));
@@ -260,6 +261,7 @@ std::string to_json(const Cluster& cluster) {
   if (!cluster.description.empty()) out["description"] = cluster.description;
   out["nodes"] = cluster.nodes;
   out["ranks_per_node"] = cluster.ranks_per_node;
+  if (cluster.cores > 1) out["cores"] = cluster.cores;
   for (const Cluster::Rate& rate : cluster.memory)
     out["memory"].push_back({{"bytes", rate.bytes}, {"gb_per_s", rate.gb_per_s}});
   out["launch_us"] = cluster.launch_us;

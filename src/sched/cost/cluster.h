@@ -21,6 +21,7 @@ struct Cluster {
   std::string description;  ///< what the numbers are of and where they come from
   int nodes = 1;
   int ranks_per_node = 1;
+  int cores = 1;  ///< of each rank, on which the host's rates were measured
 
   /// Bytes that kernels read and write, by the bytes that a rank's step works on: caches are faster
   /// than memory. Sorted; between two points on the line between them over the logarithm of bytes.

@@ -161,6 +161,21 @@ TEST_CASE("ranks crowd a core where they are bound to it", "[comm]") {
   CHECK(jit::available_cores().any());
 }
 
+TEST_CASE("a rank has the cores that no other rank needs", "[comm]") {
+  const auto cores = [](std::initializer_list<int> list) {
+    jit::Cores set;  // far from this machine's, whose siblings are not known
+    for (const int core : list) set.set(900 + core);
+    return set;
+  };
+  const auto all = cores({0, 1, 2, 3, 4});
+  CHECK(jit::cores_of_each({all}) == 5);
+  CHECK(jit::cores_of_each({all, all}) == 2);
+  CHECK(jit::cores_of_each({all, all, all, all, all, all}) == 1);
+  CHECK(jit::cores_of_each({cores({0, 1, 2}), cores({3, 4})}) == 2);
+  CHECK(jit::cores_of_each({cores({0}), all}) == 1);
+  CHECK(jit::cores_of_each({cores({0, 1}), cores({0, 1}), cores({2, 3, 4})}) == 1);
+}
+
 TEST_CASE("nodes are told by who shares memory, whatever they are called", "[comm]") {
   const jit::Nodes nodes({0, 1, 0, 3}, {"ada", "bob", "ada", "ada"});
   CHECK(nodes.count() == 3);

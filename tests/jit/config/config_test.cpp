@@ -67,6 +67,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_COLLECTIVES", "mpi"},
                                {"COCONET_FREE_MULTIPROCESSORS", "16"},
                                {"COCONET_CHECK", "1"},
+                               {"COCONET_CORES", "12"},
                                {"COCONET_HOST_THREADS", "96"},
                                {"COCONET_ALGORITHM", "ring"},
                                {"COCONET_PROTOCOL", "ll128"},
@@ -95,6 +96,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.overlap == "on");
   CHECK(config.collectives == "mpi");
   CHECK(config.free_multiprocessors == 16);
+  CHECK(config.cores == 12);
   CHECK(config.host_threads == 96);
   CHECK(config.knobs == Knobs{"ring", "ll128", 3, 64, 32, 2048});
   CHECK(config.cxx == "clang++");
@@ -135,6 +137,7 @@ TEST_CASE("a malformed value is an error with the variable, the value and what i
       {"COCONET_ARCH",
        "a GPU architecture such as sm_90",
        {"sm_", "90", "sm_9x", "sm_90ab", "compute_90", "native"}},
+      {"COCONET_CORES", "1 to 1024", {"0", "-1", "1025", "auto"}},
       {"COCONET_HOST_THREADS",
        "1, or a multiple of 32 up to 1024",
        {"0", "2", "33", "-32", "1056", "32.0", " 32"}},
@@ -219,7 +222,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
         "COCONET_ZZZZZZZZZZZZZZZZZZZZZZ is not a variable of coconet-jit and is ignored; the known "
         "ones are COCONET_LOG, COCONET_BACKEND, COCONET_GRAPH, COCONET_OVERLAP, "
         "COCONET_COLLECTIVES, "
-        "COCONET_FREE_MULTIPROCESSORS, COCONET_CHECK, COCONET_HOST_THREADS, "
+        "COCONET_FREE_MULTIPROCESSORS, COCONET_CHECK, COCONET_CORES, COCONET_HOST_THREADS, "
         "COCONET_ALGORITHM, COCONET_PROTOCOL, COCONET_CHANNELS, COCONET_THREADS, "
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "

@@ -27,6 +27,7 @@ Config with(const Options& options, const std::vector<std::string>& set = {},
 TEST_CASE("every option reaches its field, and moves what depends on it") {
   const Config config = with({.backend = "cuda",
                               .overlap = "off",
+                              .cores = 5,
                               .check = true,
                               .cache_dir = "/tmp/kernels",
                               .jit_jobs = 3,
@@ -35,6 +36,7 @@ TEST_CASE("every option reaches its field, and moves what depends on it") {
                               .log_level = "error"});
   CHECK(config.backend == "cuda");
   CHECK(config.overlap == "off");
+  CHECK(config.cores == 5);
   CHECK(config.check);
   CHECK(config.cache_dir == "/tmp/kernels");
   CHECK(config.tune_file == "/tmp/kernels/tuning.json");
@@ -67,6 +69,7 @@ TEST_CASE("a wrong option is refused by its name, its value and what it takes") 
   CHECK_THROWS_WITH(with({.backend = "gpu"}), "Options::backend is 'gpu'; it takes host or cuda");
   CHECK_THROWS_WITH(with({.overlap = ""}), Contains("Options::overlap is ''"));
   CHECK_THROWS_WITH(with({.cache_dir = ""}), Contains("Options::cache_dir is ''; it takes a dir"));
+  CHECK_THROWS_WITH(with({.cores = 1025}), "Options::cores is '1025'; it takes 1 to 1024");
   CHECK_THROWS_WITH(with({.jit_jobs = 0}), "Options::jit_jobs is '0'; it takes 1 to 1024");
   CHECK_THROWS_WITH(with({.timeout = 0ms}),
                     "Options::timeout is '0'; it takes a number of seconds above 0");

@@ -3,44 +3,14 @@
 // that of the slices.
 #include <algorithm>
 
-#include "cli/data.h"
 #include "ir/access.h"
+#include "jit/conformance/results_after.h"
 #include "jit/conformance/shipped_conformance.h"
 
 using namespace coconet;
 using namespace coconet::test;
 
 namespace {
-
-using Bytes = std::vector<std::byte>;
-
-/// What `program` leaves: its parameters, and its outputs.
-std::vector<std::string> results_of(const Program& program) {
-  std::vector<std::string> names;
-  for (const ir::Output& output : ir::graph_of(program)->outputs()) names.push_back(output.name);
-  if (names.empty()) names.emplace_back("w");
-  return names;
-}
-
-/// The results after some steps, of all ranks in turn.
-std::vector<Bytes> results_after(const Program& program, const Schedule& schedule,
-                                 const Sizes& sizes) {
-  std::vector<Bytes> results(static_cast<std::size_t>(program.mesh().size()));
-  World::local(program.mesh().size(), [&](World& world) {
-    Executable step =
-        compile(program, schedule, world, sizes, cli::test_lists(*ir::graph_of(program), sizes));
-    (void)cli::drive(step, world, sizes, {});
-    Bytes& mine = results[static_cast<std::size_t>(world.rank())];
-    for (const std::string& name : results_of(program)) {
-      const ir::Graph& graph = *ir::graph_of(program);
-      const DType dtype = graph.at(graph.require(name)).dtype;
-      Bytes one(step.count(name) * size_of(dtype));
-      step.read(name, dtype, one.data(), step.count(name));
-      mine.insert(mine.end(), one.begin(), one.end());
-    }
-  });
-  return results;
-}
 
 bool reduces_elements(const Program& program) {
   const auto& nodes = ir::graph_of(program)->nodes();

@@ -37,8 +37,8 @@ struct Kernels {
   bool whole_grid_reductions;
 };
 // Those of 287032e and of this version, as NVRTC 13.0 compiles them for sm_90.
-constexpr Kernels before = {2, 309, 379, false, false, false};
-constexpr Kernels after = {4, 320, 386, true, true, true};
+constexpr Kernels kernels_before = {2, 309, 379, false, false, false};
+constexpr Kernels kernels_after = {4, 320, 386, true, true, true};
 
 /// A pass over `elements`, with so many instructions for each vector: bytes of memory, those of
 /// each direction of the link, all instructions, or one load and one vector's instructions.
@@ -132,7 +132,8 @@ std::string table() {
       for (const int power : {12, 20, 24}) {
         const double n = double(1 << power);
         text += fmt::format("| {} | {} | 2^{} | {:.1f} | {:.1f} |\n", name, ranks, power,
-                            step(n, ranks, before) / 1000, step(n, ranks, after) / 1000);
+                            step(n, ranks, kernels_before) / 1000,
+                            step(n, ranks, kernels_after) / 1000);
       }
     }
   }

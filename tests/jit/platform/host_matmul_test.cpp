@@ -86,7 +86,8 @@ void require_doubled_rows(const std::vector<T>& b, const std::vector<T>& out, st
   CHECK(wrong == 0);
 }
 
-/// Runs it twice, with another right side, and in tiles out of order against at once.
+/// Runs it twice, with another right side, and in tiles out of order, and by several cores, against
+/// at once.
 template <class T>
 void require_right(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t terms) {
   INFO(to_string(dtype) << ", " << rows << " x " << terms << " x " << columns);
@@ -113,6 +114,14 @@ void require_right(DType dtype, std::int64_t rows, std::int64_t columns, std::in
   for (std::int64_t begin = (rows - 1) / tile * tile; begin >= 0; begin -= tile)
     matmul->enqueue(*queue, tensors_of(dense, b, by_tile), begin, std::min(begin + tile, rows));
   CHECK(same_bits(out, by_tile));
+
+  MatmulShape shape = shape_of(dtype, rows, columns, terms);
+  shape.cores = 3;
+  const auto by_cores = make_host_matmul(shape);
+  std::vector<T> shared_out(rows * columns);
+  by_cores->begin_run();
+  by_cores->enqueue(*queue, tensors_of(dense, b, shared_out), 0, rows);
+  CHECK(same_bits(out, shared_out));
 }
 
 /// The product of a matrix and a vector, on either side, against sums in double.

@@ -29,9 +29,9 @@ constexpr jit::Grid grids[] = {{.blocks = 1, .threads = 32},
 
 /// A kernel over i64 arrays `out` and `in`, the count of the latter and `mode`, whose body is
 /// `statements`.
-class Kernel {
+class TrialKernel {
  public:
-  explicit Kernel(const std::string& statements, std::vector<std::string> headers = {}) {
+  explicit TrialKernel(const std::string& statements, std::vector<std::string> headers = {}) {
     jit::KernelText text;
     text.name = "threads";
     text.headers = std::move(headers);
@@ -72,7 +72,7 @@ std::size_t threads_of(const jit::Grid& grid) {
 /// CHECKs that `kernel` leaves `expected` of each thread, its number in the grid and how many there
 /// are in a block.
 template <class Expected>
-void check_threads(const Kernel& kernel, const Expected& expected) {
+void check_threads(const TrialKernel& kernel, const Expected& expected) {
   for (const jit::Grid& grid : grids) {
     INFO(grid.blocks << " blocks of " << grid.threads << " threads");
     std::vector<std::int64_t> out(threads_of(grid)), of_all;
@@ -86,7 +86,7 @@ void check_threads(const Kernel& kernel, const Expected& expected) {
 }  // namespace
 
 TEST_CASE("what a thread of a block wrote before a barrier is there after it") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  BLOCK_SHARED(block, i64, places, 1024);\n"
       "  i64 value = at;\n"
       "  for (int round = 0; round < 50; ++round) {\n"
@@ -102,7 +102,7 @@ TEST_CASE("what a thread of a block wrote before a barrier is there after it") {
 }
 
 TEST_CASE("every thread of a block learns whether all of them are ok, vote after vote") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  for (int vote = 0; vote < 40; ++vote) {\n"
       "    const bool expected = vote % 3 != 1;\n"
       "    const bool all = all_in_block(block, expected || block.thread != vote % "
@@ -114,7 +114,7 @@ TEST_CASE("every thread of a block learns whether all of them are ok, vote after
 }
 
 TEST_CASE("a shuffle takes the value of a thread further on in the warp") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  a.out[at] = shuffle_down(block, i64(at), 4) + 10000 * shuffle_down(block, i8(block.thread "
       "% 32), 31);\n");
   check_threads(kernel, [](std::int64_t at, int) {
@@ -124,7 +124,7 @@ TEST_CASE("a shuffle takes the value of a thread further on in the warp") {
 }
 
 TEST_CASE("all threads of a block get the reduction of any number of elements") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  const auto elements = [&]<int N>(width<N, false>, index_t j) {\n"
       "    return load<N>(a.in + j);\n  };\n"
       "  const i64 sum = block_reduce<2, sum_of, i64>(block, 0, a.count, a.mode, elements);\n"
@@ -144,7 +144,7 @@ TEST_CASE("all threads of a block get the reduction of any number of elements") 
 
 TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps each result") {
   // Out: a result and how often it was kept, for each of three; then the segments' memory.
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  const index_t length = 10, each = a.count / 3;\n"
       "  const Segments segments{(each + length - 1) / length, length, "
       "reinterpret_cast<u64*>(a.out + 6)};\n"
@@ -174,7 +174,7 @@ TEST_CASE("blocks reduce segments of results, launch after launch, and one keeps
 
 TEST_CASE("neighbouring threads reduce columns, the same bits for any number of blocks") {
   // Out: the sums of 1 / in over the rows of `mode` / 2 columns; then the segments' memory.
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  const index_t columns = index_t(a.mode / 2), rows = a.count / columns, length = 40;\n"
       "  const Segments segments{(rows + length - 1) / length, length, "
       "reinterpret_cast<u64*>(a.out + columns)};\n"
@@ -215,7 +215,7 @@ TEST_CASE("neighbouring threads reduce columns, the same bits for any number of 
 TEST_CASE("a few threads reduce a short row, the same bits for any number of blocks") {
   // Out: the sums of 1 / in over `mode` results' rows, each of two pieces; then the segments'
   // memory.
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  const index_t results = 7, rows = index_t(a.mode), length = a.count / (results * rows);\n"
       "  const Segments segments{(rows + 39) / 40, 40, reinterpret_cast<u64*>(a.out + results)};\n"
       "  const auto row = [&](index_t o, index_t q) {\n"
@@ -250,7 +250,7 @@ TEST_CASE("a few threads reduce a short row, the same bits for any number of blo
 }
 
 TEST_CASE("a vector's random words are the reference's, wherever it begins") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  const auto draw = [&]<int N>(width<N, false>, i64* out, i64 index) {\n"
       "    RandomWords random{0x123456789abcdefull, 0xfedcba9876543210ull};\n"
       "    const auto words = random.of<N>(index);\n"
@@ -282,7 +282,7 @@ TEST_CASE("a vector's random words are the reference's, wherever it begins") {
 }
 
 TEST_CASE("the threads of a grid share out every element once, in vectors and one by one") {
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  for_each<2>(block, a.count, a.mode, [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) "
       "{\n"
       "    for (int l = 0; l < N; ++l) a.out[i + l] += a.in[i + l];\n"
@@ -300,7 +300,7 @@ TEST_CASE("the threads of a grid share out every element once, in vectors and on
 
 TEST_CASE("a word that threads hand on without a barrier comes whole") {
   // From thread to thread, in words whose upper half says that the lower one is there.
-  const Kernel kernel(
+  const TrialKernel kernel(
       "  u64* const words = reinterpret_cast<u64*>(a.out);\n"
       "  u64 word = u64(1) << 32;\n"
       "  for (u64 looks = 1; block.thread > 0 && (word = load_relaxed(words + at - 1)) >> 32 != 1; "
@@ -314,7 +314,7 @@ TEST_CASE("a word that threads hand on without a barrier comes whole") {
 }
 
 TEST_CASE("a launch of more threads", "[.threads_to_spare]") {
-  const Kernel kernel("  block_barrier(block);\n");
+  const TrialKernel kernel("  block_barrier(block);\n");
   std::vector<std::int64_t> out;
   try {
     kernel({.blocks = 2, .threads = 1024}, out, {});

@@ -94,7 +94,7 @@ struct FaultyJob {
   _exit(code);
 }
 
-struct Outcome {
+struct JobOutcome {
   std::vector<std::string> what = std::vector<std::string>(ranks);
   std::vector<int> codes = std::vector<int>(ranks, -1);  // -1: by a signal
   double seconds = 0;                                    // until the last survivor had ended
@@ -102,7 +102,7 @@ struct Outcome {
   std::array<float, 1000> weights{};
 };
 
-Outcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string>& environment) {
+JobOutcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string>& environment) {
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto& shared = *new (memory) Shared{};
@@ -115,7 +115,7 @@ Outcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string
     be_rank(rank, job, shared);
   }
 
-  Outcome outcome;
+  JobOutcome outcome;
   int left = ranks;
   Clock::time_point stopped{};
   const auto deadline = Clock::now() + 60s;
@@ -185,7 +185,7 @@ std::string expected(const FaultCase& c) {
   }
 }
 
-void check(const FaultCase& c, const Outcome& outcome) {
+void check(const FaultCase& c, const JobOutcome& outcome) {
   INFO(c.knobs.algorithm << " " << c.knobs.protocol << ", " << name_of(c.phase) << ", "
                          << name_of(c.fault) << ", " << outcome.seconds << " s");
   CHECK_FALSE(outcome.hangs);
@@ -222,11 +222,11 @@ std::set<std::string> leftovers(const std::filesystem::path& directory) {
 }
 
 /// Without what differs from run to run.
-std::string sentence_of(const Outcome& outcome) {
+std::string sentence_of(const JobOutcome& outcome) {
   return std::regex_replace(outcome.what[0], std::regex("(flag|found) [0-9]+"), "$1 N");
 }
 
-void require_survivors(const Outcome& outcome) {
+void require_survivors(const JobOutcome& outcome) {
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank == lost) continue;
     INFO("rank " << rank << ": " << outcome.what[rank]);
@@ -269,7 +269,7 @@ TEST_CASE("four ranks when one of them is lost") {
         const bool is_one = c.phase == Phase::library || c.phase == Phase::checkpoint;
         if (is_one && &knobs != &all.front()) continue;
         if (!draw()) continue;
-        const Outcome outcome = outcome_of(
+        const JobOutcome outcome = outcome_of(
             {[&](int rank, Shared& shared) { faults::run_case(rank, c, shared); }, c.fault},
             {{"COCONET_CXX", c.phase == Phase::library ? plain.path() : planted.path()},
              {"COCONET_CACHE_DIR", cache.path().string()},
@@ -306,7 +306,7 @@ TEST_CASE("the ranks that are left make a world, and go on in it") {
   for (const Fault fault : {Fault::kill, Fault::stop, Fault::exit}) {
     for (const Phase phase : {Phase::before, Phase::inside}) {
       const FaultCase c{{}, phase, fault, true};
-      const Outcome outcome =
+      const JobOutcome outcome =
           outcome_of({[&](int rank, Shared& shared) { faults::run_case(rank, c, shared); }, fault},
                      {{"COCONET_CXX", planted.path()},
                       {"COCONET_CACHE_DIR", cache.path().string()},
@@ -327,7 +327,7 @@ TEST_CASE("a training goes on in the living processes from its last checkpoint")
                       {{"COCONET_CACHE_DIR", (directory.path() / "cache").string()},
                        {"COCONET_TIMEOUT_S", "10"}});
   };
-  const Outcome whole = run("whole", -1);
+  const JobOutcome whole = run("whole", -1);
   REQUIRE(whole.codes == std::vector<int>(ranks, 0));
   REQUIRE(whole.weights[0] != 1);
   const auto kills = static_cast<unsigned>(runs_all() ? 20 : 4);
@@ -335,7 +335,7 @@ TEST_CASE("a training goes on in the living processes from its last checkpoint")
   unsigned lost_in_training = 0;
   for (unsigned trial = 0; trial < kills; ++trial) {
     const int moment = static_cast<int>(random() % (faults::steps_of_training * 9 / 10));
-    const Outcome outcome = run("trial" + std::to_string(trial), moment);
+    const JobOutcome outcome = run("trial" + std::to_string(trial), moment);
     if (outcome.codes[lost] == -1) ++lost_in_training;
     INFO("killed after step " << moment);
     require_survivors(outcome);

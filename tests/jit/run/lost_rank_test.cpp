@@ -55,6 +55,10 @@ TEST_CASE("who waits for a chunk of a rank that is lost says so") {
   require_told("no-message");
 }
 
+TEST_CASE("so does who waits on one of several cores of a rank") {
+  require_told("no-message", "COCONET_CORES=2 COCONET_CHANNELS=2 ");
+}
+
 TEST_CASE("a team of threads that waits for a line of a rank that is lost gives up together") {
   if (!runs_all() && drawn() != Threads::lines) return;
   require_told("no-line", "COCONET_HOST_THREADS=32 ");

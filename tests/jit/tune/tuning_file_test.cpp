@@ -81,16 +81,19 @@ TEST_CASE("the number of buffers counts for how near a choice is, and rules none
   CHECK(jit::nearest_choice(program, {{"n", 64}, {buffers, 40}})->ms == 2);
 }
 
-TEST_CASE("programs are known by what they compute, their ranks and what may be sliced") {
-  const auto digest = [](int ranks, DType dtype, const std::vector<std::string>& sliceable) {
+TEST_CASE(
+    "programs are known by what they compute, their ranks and cores, and what may be sliced") {
+  const auto digest = [](int ranks, DType dtype, const std::vector<std::string>& sliceable,
+                         int cores = 1) {
     Program program = programs::sgd(Mesh({{"world", ranks}}), dtype);
     program.may_slice(sliceable);
-    return jit::digest_of(program);
+    return jit::digest_of(program, cores);
   };
   CHECK(digest(2, f32, {}) == digest(2, f32, {}));
   CHECK(digest(2, f32, {}) != digest(4, f32, {}));
   CHECK(digest(2, f32, {}) != digest(2, f64, {}));
   CHECK(digest(2, f32, {}) != digest(2, f32, {"w"}));
+  CHECK(digest(2, f32, {}) != digest(2, f32, {}, 2));
 }
 
 TEST_CASE("what is wrong in a tuning file is named with its place") {

@@ -151,7 +151,7 @@ TEST_CASE("what is found at a size is kept before the next one is measured") {
 }
 
 TEST_CASE("a machine that is measured again stays as it was until that is done") {
-  const World world = World::self();
+  const World world = World::self({.cores = 1});
   TuningFile file;
   file.machines[1] = sched::load_cluster("host-2rank");
   file.machines[1].ranks_per_node = 1;
@@ -161,6 +161,9 @@ TEST_CASE("a machine that is measured again stays as it was until that is done")
                                      {[&](TuningFile&) { ++kept; }, [&] { return asked++ == 3; }}));
   CHECK(jit::to_json(file) == before);
   CHECK(kept == 0);
+  // With other cores of a rank it is another machine.
+  CHECK(file.machine(1, 1) != nullptr);
+  CHECK(file.machine(1, 2) == nullptr);
 }
 
 TEST_CASE("with COCONET_TUNE=on a step is tuned in a world of a Bootstrap, too") {

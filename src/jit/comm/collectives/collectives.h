@@ -46,6 +46,7 @@ struct CollectiveCall {
   bool by_mpi = false;
   /// Where ranks meet on the host they compare it before anything is written, and throw Differs.
   std::uint64_t given = 0;
+  int cores = 1;  ///< of each rank on the host, over which it spreads what it reads and combines
 
   /// The length of `counts` in a group of `ranks`; 0 for the ops that have no blocks.
   [[nodiscard]] std::size_t blocks(int ranks) const;
@@ -61,6 +62,11 @@ class COCONET_API Collectives {
   /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it
   /// puts work there.
   virtual void run(Queue& queue, const CollectiveCall& call) = 0;
+  /// The same for several calls of one op, as a tensor that is scattered over buffers needs one for
+  /// each: ranks may meet for all of them together.
+  virtual void run_all(Queue& queue, std::span<const CollectiveCall> calls) {
+    for (const CollectiveCall& call : calls) run(queue, call);
+  }
   /// Collective over the group: calls whose operands all lie in `memory`, the same number of bytes
   /// on all ranks, may be quicker from here on. It must outlive the group, or the next such call,
   /// which replaces it. Throws CommError.

@@ -8,6 +8,7 @@
 
 #include "coconet/error.h"
 #include "jit/comm/collectives/combine.h"
+#include "jit/comm/worlds/core_pool.h"
 
 namespace coconet::jit {
 
@@ -38,6 +39,16 @@ bool has_blocks_for_ranks(const CollectiveCall& call) {
 
 /// Results that no cache holds until they are read: they need not be fetched to be overwritten.
 constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
+
+/// Bytes that are worth another core, and a line of the caches, of which no two cores write one.
+constexpr std::size_t of_a_core = std::size_t{64} << 10, line_bytes = 64;
+
+void copy(const CollectiveCall& call, const Destination& to, const std::byte* from,
+          std::size_t bytes) {
+  spread(call.cores, bytes, of_a_core, line_bytes, [&](std::size_t begin, std::size_t length) {
+    copy_to({static_cast<std::byte*>(to.data) + begin, to.past_caches}, from + begin, length);
+  });
+}
 
 }  // namespace
 
@@ -110,7 +121,7 @@ void DirectCollectives::run_in_place(const CollectiveCall& call) {
       destinations_.push_back(
           {outs_[position] + at, is_own ? bytes >= uncached_bytes : streams(bytes)});
     }
-    combine_in_order(call.dtype, call.reduction, parts_, share.length, destinations_);
+    combine(call, share.length);
   } else {
     take(call, whole);
   }
@@ -141,7 +152,7 @@ void DirectCollectives::run_in_pieces(const CollectiveCall& call) {
 DirectCollectives::Share DirectCollectives::share_of(int position, std::size_t count,
                                                      DType dtype) const {
   const std::size_t ranks = size();
-  const std::size_t line = 64 / size_of(dtype);  // of a cache: no two ranks write one
+  const std::size_t line = line_bytes / size_of(dtype);  // no two ranks write one
   const std::size_t lines = (count + line - 1) / line;
   const std::size_t most = (lines + ranks - 1) / ranks * line;
   const std::size_t begin = std::min(count, most * position);
@@ -198,7 +209,7 @@ void DirectCollectives::show(const CollectiveCall& call, const Piece& piece) {
   for (std::size_t block = 0; is_read && block < blocks.size(); ++block) {
     const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(block) == rank();
     const std::size_t bytes = is_own ? 0 : piece.of(blocks[block]) * size;
-    if (bytes > 0) copy_to({to, streams(bytes)}, in + piece.begin * size, bytes);
+    if (bytes > 0) copy(call, {to, streams(bytes)}, in + piece.begin * size, bytes);
     to += bytes;
     in += blocks[block] * size;
   }
@@ -223,9 +234,9 @@ void DirectCollectives::reduce_in_shares(const CollectiveCall& call, const Piece
 
   std::size_t slot = barrier_->count() % 2;
   std::byte* const shown = copy_of(rank(), slot);
-  copy_to({shown, streams(at)}, in, at);
+  copy(call, {shown, streams(at)}, in, at);
   const std::size_t behind = at + bytes, rest = count * size - behind;
-  copy_to({shown + behind, streams(rest)}, in + behind, rest);
+  copy(call, {shown + behind, streams(rest)}, in + behind, rest);
   barrier_->wait(to_string(call.op), {}, call.given);
 
   parts_.clear();
@@ -236,14 +247,14 @@ void DirectCollectives::reduce_in_shares(const CollectiveCall& call, const Piece
   if (receives) destinations_.push_back({out + at});
   if (call.op == Op::all_reduce || !receives)
     destinations_.push_back({copy_of(rank(), slot) + at, streams(bytes)});
-  combine_in_order(call.dtype, call.reduction, parts_, mine.length, destinations_);
+  combine(call, mine.length);
   barrier_->wait(to_string(call.op), {}, call.given);
 
   for (int position = 0; receives && position < this->size(); ++position) {
     if (position == rank()) continue;
     const Share share = share_of(position, count, call.dtype);
-    copy_to({out + share.begin * size}, copy_of(position, slot) + share.begin * size,
-            share.length * size);
+    copy(call, {out + share.begin * size}, copy_of(position, slot) + share.begin * size,
+         share.length * size);
   }
 }
 
@@ -282,22 +293,37 @@ void DirectCollectives::take(const CollectiveCall& call, const Piece& piece) {
   }
 }
 
+void DirectCollectives::combine(const CollectiveCall& call, std::size_t count) const {
+  const std::size_t size = size_of(call.dtype);
+  const auto combine_part = [&](std::size_t begin, std::size_t length) {
+    if (length == count)
+      return combine_in_order(call.dtype, call.reduction, parts_, count, destinations_);
+    std::vector<const void*> parts;
+    for (const void* const part : parts_)
+      parts.push_back(static_cast<const std::byte*>(part) + begin * size);
+    std::vector<Destination> to = destinations_;
+    for (Destination& one : to) one.data = static_cast<std::byte*>(one.data) + begin * size;
+    combine_in_order(call.dtype, call.reduction, parts, length, to);
+  };
+  spread(call.cores, count, of_a_core / size, line_bytes / size, combine_part);
+}
+
 void DirectCollectives::combine_block(const CollectiveCall& call, const Piece& piece,
                                       std::size_t block, std::byte* out) {
   parts_.clear();
   for (int from = 0; from < size(); ++from) parts_.push_back(part(call, piece, from, block));
   const std::size_t count = blocks_of(call, rank(), size())[block];
   const std::size_t bytes = size_of(call.dtype);
-  const Destination destination{out + piece.begin * bytes, count * bytes >= uncached_bytes};
-  combine_in_order(call.dtype, call.reduction, parts_, piece.of(count), {&destination, 1});
+  destinations_.assign(1, {out + piece.begin * bytes, count * bytes >= uncached_bytes});
+  combine(call, piece.of(count));
 }
 
 void DirectCollectives::take_block(const CollectiveCall& call, const Piece& piece, int from,
                                    std::size_t block, std::byte* out) const {
   const std::size_t size = size_of(call.dtype);
   const std::size_t count = blocks_of(call, from, this->size())[block];
-  copy_to({out + std::min(piece.begin, count) * size, count * size >= uncached_bytes},
-          part(call, piece, from, block), piece.of(count) * size);
+  copy(call, {out + std::min(piece.begin, count) * size, count * size >= uncached_bytes},
+       part(call, piece, from, block), piece.of(count) * size);
 }
 
 const std::byte* DirectCollectives::part(const CollectiveCall& call, const Piece& piece, int from,

@@ -105,6 +105,8 @@ class DirectCollectives final : public Collectives {
   void reduce_in_shares(const CollectiveCall& call, const Piece& piece);
   /// What this rank gets of `piece`.
   void take(const CollectiveCall& call, const Piece& piece);
+  /// Combines `count` elements of `parts_` into `destinations_`.
+  void combine(const CollectiveCall& call, std::size_t count) const;
   /// Puts into `out` what the ranks have of `piece` of their block `block`, combined.
   void combine_block(const CollectiveCall& call, const Piece& piece, std::size_t block,
                      std::byte* out);

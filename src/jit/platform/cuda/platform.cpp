@@ -149,7 +149,7 @@ class CudaPlatform final : public Platform {
         ordinal, device_.ordinal));
   }
 
-  std::unique_ptr<Queue> make_queue() const override { return make_cuda_queue(device_); }
+  std::unique_ptr<Queue> make_queue(int) const override { return make_cuda_queue(device_); }
   std::unique_ptr<Queue> wrap_queue(void* handle) const override {
     return wrap_cuda_queue(device_, handle);
   }

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 
 #include "coconet/error.h"
+#include "jit/comm/worlds/core_pool.h"
 #include "jit/platform/host/loops.h"
 #include "jit/platform/host/onednn.h"
 #include "jit/platform/host/openblas.h"
@@ -67,36 +70,19 @@ void require_library(const MatmulShape& shape, Way way) {
                   shape.name, onednn::facts().problem, problem));
 }
 
-class HostMatmul final : public LibraryMatmul {
+/// Multiplies rows in one thread at a time.
+class Multiplier {
  public:
-  explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)), way_(way_of(shape_)) {
-    require_library(shape_, way_);
-    if (way_ == Way::product) {
-      // oneDNN would rearrange the right side for every tile.
-      product_ = onednn::make_product(shape_, shape_.rows > rows_of_tile());
-    }
+  Multiplier(const MatmulShape& shape, Way way, bool rearranges) : shape_(shape), way_(way) {
+    if (way_ == Way::product) product_ = onednn::make_product(shape_, rearranges);
   }
 
-  void begin_run() override {
+  void begin_run() {
     widened_b_ = -1;
     if (product_ != nullptr) product_->begin_run();
   }
 
-  void enqueue(Queue&, const MatmulTensors& tensors, std::int64_t begin,
-               std::int64_t end) override {
-    const std::int64_t tile = rows_of_tile();
-    for (std::int64_t row = begin; row < end; row += tile) {
-      const std::int64_t last = std::min(row + tile, end);
-      multiply_rows(tensors, row, last);
-      if (shape_.has_bias) add_bias(tensors, row, last);
-    }
-  }
-
- private:
-  [[nodiscard]] std::int64_t rows_of_tile() const {
-    return rows_of_host_tile(shape_.all_rows(), shape_.columns);
-  }
-
+  /// Rows [begin, end) of all.
   void multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
     if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
       const std::size_t row_bytes = shape_.columns * size_of(shape_.dtype);
@@ -120,6 +106,7 @@ class HostMatmul final : public LibraryMatmul {
     }
   }
 
+ private:
   template <class T>
   void multiply_parts(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
     const MatmulShape& p = shape_;
@@ -199,6 +186,67 @@ class HostMatmul final : public LibraryMatmul {
     });
   }
 
+  static void grow(std::vector<float>& array, std::int64_t size) {
+    array.resize(std::max<std::size_t>(array.size(), size));
+  }
+
+  const MatmulShape& shape_;
+  Way way_;
+  std::unique_ptr<onednn::Product> product_;
+  std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
+  std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
+};
+
+/// Products in tiles of rows, which the cores of a rank share out: a library adds in one thread, so
+/// that the number of cores does not show in the bits.
+class HostMatmul final : public LibraryMatmul {
+ public:
+  explicit HostMatmul(MatmulShape shape) : shape_(std::move(shape)) {
+    const Way way = way_of(shape_);
+    require_library(shape_, way);
+    const std::int64_t tiles = (shape_.all_rows() + rows_of_tile() - 1) / rows_of_tile();
+    // oneDNN would rearrange the right side for every tile.
+    const bool rearranges = shape_.rows > rows_of_tile();
+    do {
+      multipliers_.push_back(std::make_unique<Multiplier>(shape_, way, rearranges));
+    } while (std::ssize(multipliers_) < std::min<std::int64_t>(shape_.cores, tiles));
+  }
+
+  void begin_run() override {
+    for (const auto& multiplier : multipliers_) multiplier->begin_run();
+  }
+
+  void enqueue(Queue&, const MatmulTensors& tensors, std::int64_t begin,
+               std::int64_t end) override {
+    const std::int64_t tile = rows_of_tile();
+    std::atomic<std::int64_t> next = begin;
+    std::vector<std::exception_ptr> failures(multipliers_.size());
+    const auto multiply = [&](int core) {
+      try {
+        for (std::int64_t row = next.fetch_add(tile); row < end; row = next.fetch_add(tile)) {
+          const std::int64_t last = std::min(row + tile, end);
+          multipliers_[core]->multiply_rows(tensors, row, last);
+          if (shape_.has_bias) add_bias(tensors, row, last);
+        }
+      } catch (...) {
+        failures[core] = std::current_exception();
+      }
+    };
+    if (multipliers_.size() == 1 || end - begin <= tile) {
+      multiply(0);
+    } else {
+      CorePool::of_this_thread().run(static_cast<int>(multipliers_.size()), multiply);
+    }
+    for (const std::exception_ptr& failure : failures) {
+      if (failure != nullptr) std::rethrow_exception(failure);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::int64_t rows_of_tile() const {
+    return rows_of_host_tile(shape_.all_rows(), shape_.columns);
+  }
+
   void add_bias(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) const {
     const MatmulShape& p = shape_;
     const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
@@ -207,15 +255,8 @@ class HostMatmul final : public LibraryMatmul {
       loops::add(bias, p.columns, out + row * p.columns);
   }
 
-  static void grow(std::vector<float>& array, std::int64_t size) {
-    array.resize(std::max<std::size_t>(array.size(), size));
-  }
-
   MatmulShape shape_;
-  Way way_;
-  std::unique_ptr<onednn::Product> product_;
-  std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
-  std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
+  std::vector<std::unique_ptr<Multiplier>> multipliers_;  ///< one for each core
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace coconet::jit {
 /// nothing waits for them, because libraries add in another order for fewer rows.
 [[nodiscard]] std::int64_t rows_of_host_tile(std::int64_t rows, std::int64_t columns);
 
-/// Throws BackendError when no library multiplies its dtype.
+/// `shape.cores` of the host's threads share out the tiles. Throws BackendError when no library
+/// multiplies its dtype.
 [[nodiscard]] std::unique_ptr<LibraryMatmul> make_host_matmul(MatmulShape shape);
 
 }  // namespace coconet::jit

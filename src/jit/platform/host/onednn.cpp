@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -51,8 +50,7 @@ COCONET_FUNCTION_TABLE(DnnlFunctions, COCONET_DNNL_FUNCTIONS);
 
 struct Dnnl : DnnlFunctions, BlasFacts {
   dnnl_engine_t engine = nullptr;  ///< for as long as the process runs
-  int threads = 1;
-  // OpenMP's; null where oneDNN is built without threads.
+  // OpenMP's numbers of threads; null where oneDNN is built without threads.
   int (*get_threads)() = nullptr;
   void (*set_threads)(int) = nullptr;
 };
@@ -80,8 +78,6 @@ std::string examine_threads(Dnnl& dnnl, const SharedLibrary& library) {
   std::vector<std::string> missing;
   library.find("omp_get_max_threads", dnnl.get_threads, missing);
   library.find("omp_set_num_threads", dnnl.set_threads, missing);
-  if (const char* const wanted = std::getenv("OMP_NUM_THREADS"))
-    dnnl.threads = std::max(1, std::atoi(wanted));
   return missing.empty() ? "" : "its OpenMP has no function " + missing.front();
 }
 
@@ -105,19 +101,19 @@ const Dnnl& loaded() {
   return dnnl;
 }
 
-/// OpenMP's number of threads is each thread's own: this thread's is the application's again when
-/// this ends.
-class Threads {
+/// While this lives, oneDNN works in the calling thread alone. OpenMP's number of threads is each
+/// thread's own: this thread's is the application's again when this ends.
+class OneThread {
  public:
-  Threads() {
+  OneThread() {
     if (loaded().get_threads == nullptr) return;
     before_ = loaded().get_threads();
-    if (before_ != loaded().threads) loaded().set_threads(loaded().threads);
+    if (before_ != 1) loaded().set_threads(1);
   }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-  ~Threads() {
-    if (before_ != 0 && before_ != loaded().threads) loaded().set_threads(before_);
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+  ~OneThread() {
+    if (before_ > 1) loaded().set_threads(before_);
   }
 
  private:
@@ -202,7 +198,7 @@ bool is_native(const Kind& kind) {
 
 bool examine_dtype(DType dtype) {
   if (!loaded().problem.empty()) return false;
-  const Threads threads;
+  const OneThread alone;
   const std::int64_t size = 128;
   const Layout plain = layout_of(dtype, size, size, size, false);
   return is_native(find_kind(plain, plain, plain)) &&
@@ -283,7 +279,7 @@ class DnnlProduct final : public Product {
 
   void multiply(std::int64_t rows, const std::byte* a, const std::byte* b,
                 std::byte* out) override {
-    const Threads threads;
+    const OneThread alone;
     auto found = of_rows_.find(rows);
     if (found == of_rows_.end()) found = of_rows_.emplace(rows, make(rows)).first;
     const OfRows& product = found->second;
@@ -361,7 +357,7 @@ bool multiplies(DType dtype) {
 
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
               const Matrix<float>& b, float* out) {
-  const Threads threads;
+  const OneThread alone;
   const auto order = [](bool transposed) { return transposed ? 'T' : 'N'; };
   require(loaded().sgemm(order(a.transposed), order(b.transposed), rows, columns, terms, 1, a.data,
                          a.row, b.data, b.row, 0, out, columns),

@@ -12,8 +12,8 @@
 
 namespace coconet::jit::onednn {
 
-/// Loads it at the first call. It works with one thread, as every core has a rank of its own,
-/// unless OMP_NUM_THREADS says otherwise; the application's own number stays as it is.
+/// Loads it at the first call. It works in the thread that calls it: a rank's cores share out the
+/// rows of a product. The application's own number of threads stays as it is.
 [[nodiscard]] const BlasFacts& facts();
 
 /// Whether it has kernels of its own for products of `dtype`, which make_product can make.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -14,6 +15,7 @@
 
 #include "coconet/config.h"
 #include "coconet/error.h"
+#include "jit/comm/worlds/core_pool.h"
 #include "jit/comm/worlds/cores.h"
 #include "jit/platform/host/compiler.h"
 #include "jit/platform/host/matmul.h"
@@ -57,7 +59,8 @@ class HostKernel final : public Kernel {
       state_bytes_ = *static_cast<const std::uint64_t*>(bytes);
   }
 
-  // Blocks wait only for the same block of other ranks, which runs at the same time.
+  // Blocks wait for the same block of other ranks, which comes in the same order there, and for
+  // blocks of their own rank only where each has a core.
   int resident_blocks(int) const override { return std::numeric_limits<int>::max(); }
   int most_threads() const override { return state_bytes_ > 0 ? 1024 : 1; }
 
@@ -67,7 +70,15 @@ class HostKernel final : public Kernel {
       return;
     }
     const auto entry = reinterpret_cast<LaneEntry>(entry_);
-    for (long long block = 0; block < grid.blocks; ++block) entry(words.data(), block, grid.blocks);
+    const auto run_blocks = [&](int core) {
+      for (long long block = core; block < grid.blocks; block += grid.cores)
+        entry(words.data(), block, grid.blocks);
+    };
+    if (grid.cores == 1) {
+      run_blocks(0);
+    } else {
+      CorePool::of_this_thread().run(grid.cores, run_blocks);
+    }
   }
 
  private:
@@ -118,13 +129,17 @@ std::shared_ptr<Memory> map_memory(std::size_t bytes) {
 /// Does everything when it is put in, by several threads for steps that run at once.
 class HostQueue final : public Queue {
  public:
+  explicit HostQueue(int cores) : cores_(cores) {}
   void launch(const Kernel& kernel, const Grid& grid,
               std::span<const std::uint64_t> words) override {
     static_cast<const HostKernel&>(kernel).run(words, grid);
     ++launches_;
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(to, from, bytes);
+    for_each_part(bytes, [&](std::size_t begin, std::size_t count) {
+      std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                  count);
+    });
   }
   void copy_rows(void* to, std::size_t to_stride, const void* from, std::size_t from_stride,
                  std::size_t bytes, std::size_t rows) override {
@@ -134,7 +149,9 @@ class HostQueue final : public Queue {
     }
   }
   void zero(void* at, std::size_t bytes) override {
-    if (bytes > 0) std::memset(at, 0, bytes);
+    for_each_part(bytes, [&](std::size_t begin, std::size_t count) {
+      std::memset(static_cast<std::byte*>(at) + begin, 0, count);
+    });
   }
   bool idle() const override { return true; }
   void finish() override {}
@@ -144,6 +161,14 @@ class HostQueue final : public Queue {
   std::size_t launches() const override { return launches_; }
 
  private:
+  /// Calls body(begin, count) for parts of `bytes`, on each core where they are long.
+  template <class Body>
+  void for_each_part(std::size_t bytes, const Body& body) const {
+    constexpr std::size_t least = std::size_t{256} << 10, page = 4096;
+    if (bytes > 0) spread(cores_, bytes, least, page, body);
+  }
+
+  int cores_;
   std::atomic<std::size_t> launches_ = 0;
 };
 
@@ -214,8 +239,10 @@ class HostPlatform final : public Platform {
     return comm.allocate(bytes);
   }
   void require_reachable(const void*, const std::string&) const override {}
-  std::unique_ptr<Queue> make_queue() const override { return std::make_unique<HostQueue>(); }
-  std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(); }
+  std::unique_ptr<Queue> make_queue(int cores) const override {
+    return std::make_unique<HostQueue>(cores);
+  }
+  std::unique_ptr<Queue> wrap_queue(void*) const override { return make_queue(1); }
   std::unique_ptr<Event> make_event() const override { return std::make_unique<HostEvent>(); }
   std::unique_ptr<LaunchOrder> make_launch_order() const override { return nullptr; }
   std::unique_ptr<Fork> make_fork(const Queue&, std::size_t) const override {
@@ -240,6 +267,12 @@ class HostPlatform final : public Platform {
     return rows_of_host_tile(rows, columns);
   }
   int processes_here(Comm&) const override { return 1; }
+  CoresOfRank cores_of(Comm& comm, const Config& config) const override {
+    if (config.host_threads > 1) return {};  // blocks have threads of their own
+    const CoresOfRank cores = agree_on_cores(comm, config.cores);
+    together(comm, [&] { CorePool::of_this_thread().start(cores.count); });
+    return cores;
+  }
   Room room_for(Comm& comm, const Simultaneous& steps) const override {
     const bool fits = have_cores(comm, steps.steps);
     if (fits) return {.enough = true, .problem = {}};

@@ -1,5 +1,5 @@
 // Prelude, host half where a block runs as one lane: the fast way. Its vectors are as wide as the
-// machine's, and the blocks of a launch come one after the other.
+// machine's, and the cores of the rank share out the blocks of a launch.
 
 constexpr int VECTOR_BYTES = HOST_VECTOR_BYTES;
 constexpr int TEAM = 1;  // lanes that move a line of 128 bytes together
@@ -17,6 +17,25 @@ DEVICE void block_barrier(const Block&) {}
 DEVICE bool all_in_block(const Block&, bool ok) { return ok; }
 /// The block as if it were the only one, to share out work among its own lanes.
 DEVICE Block alone(const Block&) { return Block{0, 1}; }
+
+/// Shares of which totals are counted: as many as `totals` says, whatever the grid.
+template <class Shared>
+DEVICE index_t shares_in(const Block&, const Shared& totals) { return totals.shares; }
+/// Calls f for those of this block, each as if it were a block of its own.
+template <class Shared, class F>
+DEVICE void for_each_share(const Block& block, const Shared& totals, F f) {
+  const index_t end = totals.shares * (block.index + 1) / block.count;
+  for (index_t share = totals.shares * block.index / block.count; share < end; ++share)
+    f(Block{share, totals.shares});
+}
+
+/// The rows of this block: neighbours, since it stores to whole lines.
+struct Rows {
+  index_t next, end, step;
+};
+DEVICE Rows rows_of(const Block& block, index_t rows) {
+  return {rows * block.index / block.count, rows * (block.index + 1) / block.count, 1};
+}
 
 /// Defines the entry point that the launcher calls, for one block at a time.
 #define KERNEL_ENTRY(name)                                               \
