@@ -140,6 +140,49 @@ void measure_lamb(const coconet::World& world, const Lengths& lengths, std::int6
   contest.measure(rows, "lamb by layer");
 }
 
+/// Collective: schedules whose collectives are the library's, over 16 buffers, as a small network
+/// has them, and over one tensor.
+void measure_library_collectives(const coconet::World& world, bench::Rows& rows) {
+  Lengths lengths;
+  std::int64_t n = 0;
+  for (int layer = 0; layer < 8; ++layer) {
+    lengths.insert(lengths.end(), {33 * 1024 - 8 * layer, 31 + layer});
+    n += lengths.end()[-2] + lengths.back();
+  }
+  const coconet::programs::Shipped& adam = *coconet::programs::find("adam");
+  const coconet::Mesh mesh = coconet::Mesh::over(world);
+  for (const std::string schedule : {"unfused", "sliced"}) {
+    const auto make = [&](const coconet::Program& program, const coconet::ParameterLists& lists) {
+      return coconet::compile(program, coconet::Schedule::load("adam-" + schedule + ".json"), world,
+                              {{"n", n}}, lists);
+    };
+    std::vector<coconet::Executable> steps;
+    steps.push_back(make(adam.scattered(mesh, coconet::f32), {{"n", lengths}}));
+    steps.push_back(make(adam.build(mesh, coconet::f32), {}));
+    std::vector<bench::Contestant> contestants;
+    const std::vector<float> g = bench::make_gradient(static_cast<std::size_t>(n), world.rank());
+    const std::vector<float> w(g.size(), bench::first_weight);
+    std::vector<std::vector<float>> weights(2, w);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      coconet::Executable& step = steps[i];
+      step.write("g", std::span<const float>(g));
+      step.write("w", std::span<const float>(w));
+      step.run({{"lr", bench::learning_rate}, {"t", 1}});
+      step.read("w", weights[i]);
+      contestants.push_back({.name = "step", .step = [&step](int t) {
+                               step.run({{"lr", bench::learning_rate}, {"t", t}});
+                             }});
+    }
+    if (weights[0] != weights[1])
+      throw std::runtime_error("adam " + schedule + " computes other weights over buffers");
+    bench::measure(contestants);
+    rows.add({.name = "adam " + schedule + ", 16 buffers",
+              .n = g.size(),
+              .ms = contestants[0].ms,
+              .floor_ms = contestants[1].ms});
+  }
+}
+
 void run(const bench::Options& options) {
   const coconet::World world = coconet::World::mpi();
   Lengths lengths;
@@ -154,6 +197,7 @@ void run(const bench::Options& options) {
   bench::Rows rows("scattered", world.size(), world.rank() == 0, options.json);
   const std::uint64_t table_bytes = measure_adam(world, lengths, n, rows);
   measure_lamb(world, lengths, n, rows);
+  measure_library_collectives(world, rows);
   rows.write();
   if (world.rank() == 0) {
     std::printf("%zu buffers, tables of %llu bytes: %.2f %% of a gradient in f16\n", lengths.size(),

@@ -57,6 +57,7 @@ TEST_CASE("collectives give the same by whatever way they are told to go") {
     REQUIRE_NOTHROW(test::check_collectives(group, counts, f32, Reduction::sum, own,
                                             own + (std::size_t{1} << 19)));
     REQUIRE_NOTHROW(test::check_edges(*comm, 700));
+    REQUIRE_NOTHROW(test::check_calls_at_once(group, 70000, own, own + (std::size_t{1} << 19)));
   }
 }
 
@@ -96,6 +97,12 @@ TEST_CASE(
   for (const DType dtype : {f32, f16, u8})
     REQUIRE_NOTHROW(
         test::check_collectives(group, long_counts, dtype, Reduction::sum, shared_in, shared_out));
+  // Many at once: where they are, though no line of the caches begins with them, and in copies.
+  constexpr std::size_t many = 500000, odd = sizeof(float);
+  REQUIRE_NOTHROW(test::check_calls_at_once(group, many, shared_in + odd, shared_out + odd));
+  test::Bytes own((many + 1) * sizeof(float));
+  REQUIRE_NOTHROW(test::check_calls_at_once(group, many, own.data(), shared_out + odd));
+  REQUIRE_NOTHROW(test::check_calls_at_once(group, many, shared_in, own.data() + odd));
   // Every rank's tensors are in peer memory, but not of the same allocation.
   const auto other = comm->allocate(std::size_t{1} << 20);
   std::byte* const elsewhere = rank == 0 ? other->base(comm->rank()) : shared_in;

@@ -112,7 +112,9 @@ void LibraryCollective::find_calls(const RankPlan& plan, std::vector<std::size_t
       const std::size_t last = first + blocks[member].run;
       const std::size_t from = std::clamp(begin, first, last);
       call.counts.push_back(std::clamp(end, first, last) - from);
-      if (static_cast<int>(member) == position) in_slice = from - first;
+      // A slice without elements of the buffer is told of by its beginning, which others reach.
+      const bool is_own = static_cast<int>(member) == position;
+      if (is_own && call.counts.back() > 0) in_slice = from - first;
     }
     const auto place = [&](bool scattered, bool slice) {
       return scattered ? Place{piece, 0} : Place{0, slice ? in_slice : begin};
@@ -174,16 +176,21 @@ void LibraryCollective::run(Collectives& group, Queue& queue, std::span<const Me
   for (const Member& member : members) member.collective->pack(queue, *member.tensors);
   LibraryCollective& self = *members.front().collective;
   const ir::Attributes& how = self.attributes_;
-  self.operands_.resize(members.size());
-  for (std::size_t index = 0; index < self.calls_.size(); ++index) {
+  const std::size_t calls = self.calls_.size();
+  self.operands_.resize(calls * members.size());
+  self.group_calls_.clear();
+  for (std::size_t index = 0; index < calls; ++index) {
+    const std::span operands =
+        std::span(self.operands_).subspan(index * members.size(), members.size());
     for (std::size_t i = 0; i < members.size(); ++i) {
       const LibraryCollective& collective = *members[i].collective;
-      self.operands_[i] = collective.operands(*members[i].tensors, collective.calls_[index]);
+      operands[i] = collective.operands(*members[i].tensors, collective.calls_[index]);
     }
     const Call& call = self.calls_[index];
-    group.run(queue, {self.op_, self.dtype_, how.reduction, call.count, call.counts, how.root,
-                      how.offset, self.operands_, self.by_mpi_, given, self.cores_});
+    self.group_calls_.push_back({self.op_, self.dtype_, how.reduction, call.count, call.counts,
+                                 how.root, how.offset, operands, self.by_mpi_, given, self.cores_});
   }
+  group.run_all(queue, self.group_calls_);
   for (const Member& member : members) member.collective->unpack(queue, *member.tensors);
 }
 

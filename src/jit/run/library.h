@@ -85,7 +85,8 @@ class LibraryCollective {
   sched::BufferId in_, out_;
   Side from_, to_;  ///< of `in_` and `out_`
   std::vector<Call> calls_;
-  std::vector<CollectiveCall::Operands> operands_;  ///< of the members, during a call
+  std::vector<CollectiveCall::Operands> operands_;  ///< of the members, during the calls of a run
+  std::vector<CollectiveCall> group_calls_;
 };
 
 }  // namespace coconet::jit

@@ -141,6 +141,11 @@ class Group {
     run(in, out, {.op = ir::Op::send, .dtype = dtype, .count = count, .offset = offset});
   }
 
+  void run_all(std::span<jit::CollectiveCall> calls) {
+    for (jit::CollectiveCall& call : calls) call.by_mpi = by_mpi_;
+    collectives_->run_all(*queue_, calls);
+  }
+
  private:
   void run(const void* in, void* out, jit::CollectiveCall call) {
     const jit::CollectiveCall::Operands operands{in, out};
@@ -255,6 +260,62 @@ inline void check_collectives(Group& group, const std::vector<std::size_t>& coun
   Bytes in(all * size_of(dtype));
   Bytes out(all * size_of(dtype));
   check_collectives(group, counts, dtype, reduction, in.data(), out.data());
+}
+
+/// Several calls at once, as a tensor over buffers of uneven lengths needs them, some of them
+/// empty: from `in` to `out`, memory for `count` f32 each.
+inline void check_calls_at_once(Group& group, std::size_t count, std::byte* in, std::byte* out) {
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const auto own = static_cast<std::size_t>(group.rank());
+  for (const ir::Op op : {ir::Op::all_reduce, ir::Op::reduce_scatter, ir::Op::all_gather}) {
+    std::vector<std::vector<std::size_t>> counts;
+    for (std::size_t call = 0, elements = 0; call < 300; ++call) {
+      std::vector<std::size_t>& blocks = counts.emplace_back(ranks);
+      const std::size_t longest = call % 50 == 7 ? count / 8 / ranks : 1 + call * call % 90;
+      for (std::size_t rank = 0; rank < ranks; ++rank)
+        blocks[rank] = (call + rank) % 3 == 0 ? 0 : longest - rank % 2;
+      elements += std::accumulate(blocks.begin(), blocks.end(), std::size_t{0});
+      if (elements > count) blocks.assign(ranks, 0);
+    }
+    std::ranges::copy(elements(group.rank(), 0, count, f32, Reduction::sum), in);
+    std::fill_n(out, count * size_of(f32), std::byte{0});
+    std::vector<jit::CollectiveCall> calls;
+    std::vector<jit::CollectiveCall::Operands> operands(counts.size());
+    Bytes expected;
+    std::vector<std::size_t> of_rank(ranks);  // elements of the calls before
+    std::size_t of_all = 0;
+    for (std::size_t number = 0; number < counts.size(); ++number) {
+      const std::vector<std::size_t>& blocks = counts[number];
+      const std::size_t all = std::accumulate(blocks.begin(), blocks.end(), std::size_t{0});
+      const auto add = [&](const Bytes& bytes) {
+        expected.insert(expected.end(), bytes.begin(), bytes.end());
+      };
+      const std::size_t in_block =
+          std::accumulate(blocks.begin(), blocks.begin() + group.rank(), std::size_t{0});
+      if (op == ir::Op::all_reduce) add(reduced(group.size(), of_all, all, f32, Reduction::sum));
+      if (op == ir::Op::reduce_scatter)
+        add(reduced(group.size(), of_all + in_block, blocks[own], f32, Reduction::sum));
+      for (std::size_t from = 0; op == ir::Op::all_gather && from < ranks; ++from)
+        add(elements(static_cast<int>(from), of_rank[from], blocks[from], f32, Reduction::sum));
+      operands[number] = {
+          in + (op == ir::Op::all_gather ? of_rank[own] : of_all) * size_of(f32),
+          out + (op == ir::Op::reduce_scatter ? of_rank[own] : of_all) * size_of(f32)};
+      jit::CollectiveCall call{.op = op, .dtype = f32};
+      if (op == ir::Op::all_reduce) {
+        call.count = all;
+      } else {
+        call.counts = blocks;
+      }
+      call.operands = {&operands[number], 1};
+      calls.push_back(call);
+      of_all += all;
+      for (std::size_t rank = 0; rank < ranks; ++rank) of_rank[rank] += blocks[rank];
+    }
+    group.run_all(calls);
+    expect(std::equal(expected.begin(), expected.end(), out),
+           std::string(ir::to_string(op)) + " of many buffers at once on " +
+               std::to_string(group.size()) + " ranks");
+  }
 }
 
 /// All dtypes and reductions, for even, uneven, partly empty and wholly empty blocks.

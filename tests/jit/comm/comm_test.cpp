@@ -39,6 +39,9 @@ TEST_CASE("local worlds of 1 to 5 ranks do what every world does", "[comm]") {
                  "a local world knows its kind and size");
     test::expect(Mesh::over(world) == Mesh({{"world", ranks}}), "a mesh over it has one axis");
     test::check_world(jit::comm_of(world));
+    test::Group group(jit::comm_of(world));
+    test::Bytes in(200000), out(200000);
+    test::check_calls_at_once(group, in.size() / sizeof(float), in.data(), out.data());
   }));
 }
 

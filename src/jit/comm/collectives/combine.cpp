@@ -77,21 +77,28 @@ void combine_as(const void* in, void* inout, std::size_t count) {
     b[i] = narrow<T>(apply<reduction>(widen(a[i]), widen(b[i])));
 }
 
-/// Writes past the caches; false where that is not possible, or a sanitizer would not see it.
-/// `end_streaming` must follow before others are told.
-bool stream(void* to, const void* from, std::size_t bytes) {
+/// Bytes from `to` to the next line of the caches, which is written past them as a whole.
+std::size_t bytes_to_line(const void* to) {
+  constexpr std::size_t line = 64;
+  return (line - reinterpret_cast<std::uintptr_t>(to) % line) % line;
+}
+
+/// Writes past the caches, from the first line that begins in `to` on, where that is possible and a
+/// sanitizer would not miss it. `end_streaming` must follow before others are told.
+void stream(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__SSE2__)
-  constexpr std::size_t line = sizeof(__m128i);
-  if (!build_info::sanitize.empty()) return false;
-  if (reinterpret_cast<std::uintptr_t>(to) % line != 0 || bytes % line != 0) return false;
-  auto* const out = static_cast<__m128i*>(to);
-  const auto* const in = static_cast<const __m128i*>(from);
-  for (std::size_t i = 0; i < bytes / line; ++i) _mm_stream_si128(out + i, _mm_loadu_si128(in + i));
-  return true;
-#else
-  (void)to, (void)from, (void)bytes;
-  return false;
+  constexpr std::size_t vector = sizeof(__m128i);
+  const std::size_t head = std::min(bytes_to_line(to), bytes);
+  if (build_info::sanitize.empty() && bytes - head >= vector) {
+    std::memcpy(to, from, head);
+    to += head, from += head, bytes -= head;
+    for (; bytes >= vector; to += vector, from += vector, bytes -= vector) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    }
+  }
 #endif
+  std::memcpy(to, from, bytes);
 }
 
 /// A release store does not order streaming stores before it.
@@ -103,7 +110,11 @@ void end_streaming() {
 
 void put(const Destination& to, std::size_t at, const void* from, std::size_t bytes) {
   std::byte* const begin = static_cast<std::byte*>(to.data) + at;
-  if (!to.past_caches || !stream(begin, from, bytes)) std::memcpy(begin, from, bytes);
+  if (to.past_caches) {
+    stream(begin, static_cast<const std::byte*>(from), bytes);
+  } else {
+    std::memcpy(begin, from, bytes);
+  }
 }
 
 /// Elements that are combined at a time: what becomes of them stays in the first cache.
@@ -145,8 +156,14 @@ COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size
                                    std::span<const Destination> outs) {
   const bool is_direct = outs.size() == 1 && !outs.front().past_caches;
   std::array<T, block> results;
-  for (std::size_t begin = 0; begin < count; begin += block) {
-    const std::size_t length = std::min(block, count - begin);
+  // The first block ends where a line begins that is written past the caches.
+  std::size_t length = block;
+  for (const Destination& out : outs) {
+    if (out.past_caches && bytes_to_line(out.data) >= sizeof(T))
+      length = bytes_to_line(out.data) / sizeof(T);
+  }
+  for (std::size_t begin = 0; begin < count; begin += length, length = block) {
+    length = std::min(length, count - begin);
     T* const to = is_direct ? static_cast<T*>(outs.front().data) + begin : results.data();
     if (parts.size() == 2) {
       combine_two<T, reduction>(static_cast<const T*>(parts[0]) + begin,

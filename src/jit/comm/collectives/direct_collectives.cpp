@@ -54,16 +54,15 @@ void copy(const CollectiveCall& call, const Destination& to, const std::byte* fr
 
 void PeerAllocations::add(const std::shared_ptr<PeerMemory>& memory) {
   std::erase_if(allocations_, [](const Allocation& one) { return one.memory.expired(); });
-  allocations_.push_back({++count_, memory});
+  allocations_.push_back({++count_, reinterpret_cast<std::uintptr_t>(memory->base(memory->rank())),
+                          memory->bytes(), memory});
 }
 
 Place PeerAllocations::find(const void* data) const {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   for (const Allocation& one : allocations_) {
-    const std::shared_ptr<PeerMemory> memory = one.memory.lock();
-    if (!memory) continue;
-    const auto base = reinterpret_cast<std::uintptr_t>(memory->base(memory->rank()));
-    if (address >= base && address - base < memory->bytes()) return {one.number, address - base};
+    const bool is_inside = address >= one.begin && address - one.begin < one.bytes;
+    if (is_inside && !one.memory.expired()) return {one.number, address - one.begin};
   }
   return {};
 }
@@ -89,20 +88,33 @@ DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vect
       ins_(ranks_.size()),
       outs_(ranks_.size()) {}
 
-void DirectCollectives::run(Queue& queue, const CollectiveCall& call) {
-  require_sane(call, size());
-  if (call.by_mpi && by_mpi_) {
-    by_mpi_->run(queue, call);
+void DirectCollectives::run_all(Queue& queue, std::span<const CollectiveCall> calls) {
+  for (const CollectiveCall& call : calls) require_sane(call, size());
+  if (!calls.empty() && calls.front().by_mpi && by_mpi_) {
+    by_mpi_->run_all(queue, calls);
     return;
   }
-  const std::size_t bytes = allocations_ ? most_shown(call, size()) : SIZE_MAX;
+  for (std::size_t begin = 0; begin < calls.size(); begin += most_calls)
+    run_together(calls.subspan(begin, std::min(most_calls, calls.size() - begin)));
+}
+
+void DirectCollectives::run_together(std::span<const CollectiveCall> calls) {
+  std::size_t bytes = allocations_ ? 0 : SIZE_MAX;
+  for (std::size_t i = 0; allocations_ && i < calls.size(); ++i)
+    bytes += most_shown(calls[i], size());
+  const CollectiveCall& first = calls.front();
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
-  if (bytes > (call.op == Op::all_reduce ? copied / 2 : copied) && reaches(call)) {
-    run_in_place(call);
-  } else {
-    run_in_pieces(call);
+  const std::size_t slot = barrier_->count() % 2;
+  if (bytes <= (first.op == Op::all_reduce ? copied / 2 : copied) || !reaches(calls)) {
+    run_in_pieces(calls);
+    return;
   }
+  for (std::size_t number = 0; number < calls.size(); ++number) {
+    find_operands(number, slot);
+    run_in_place(calls[number]);
+  }
+  barrier_->wait(to_string(first.op), {}, first.given);
 }
 
 void DirectCollectives::run_in_place(const CollectiveCall& call) {
@@ -125,28 +137,37 @@ void DirectCollectives::run_in_place(const CollectiveCall& call) {
   } else {
     take(call, whole);
   }
-  barrier_->wait(to_string(call.op), {}, call.given);
 }
 
-void DirectCollectives::run_in_pieces(const CollectiveCall& call) {
+void DirectCollectives::run_in_pieces(std::span<const CollectiveCall> calls) {
   shows_copies_ = true;
-  const std::size_t ranks = size();
-  const std::size_t length =
-      capacity / size_of(call.dtype) / (has_blocks_for_ranks(call) ? ranks : 1);
-  const std::size_t longest =
-      call.counts.empty() ? call.count : *std::ranges::max_element(call.counts);
-  const bool reduces = call.op == Op::all_reduce || call.op == Op::reduce;
-  std::size_t begin = 0;
-  do {  // once at least: the ranks meet in every call
-    const Piece piece{begin, length};
-    if (reduces && divides(call, piece.of(call.count))) {
-      reduce_in_shares(call, piece);
-    } else {
-      show(call, piece);
-      take(call, piece);
-    }
-    begin += length;
-  } while (begin < longest);
+  shown_.clear();  // of a call that was refused
+  std::size_t room = capacity;
+  for (const CollectiveCall& call : calls) {
+    const std::size_t blocks = has_blocks_for_ranks(call) ? size() : 1;
+    const std::size_t length = capacity / size_of(call.dtype) / blocks;
+    const std::size_t longest =
+        call.counts.empty() ? call.count : *std::ranges::max_element(call.counts);
+    const bool reduces = call.op == Op::all_reduce || call.op == Op::reduce;
+    std::size_t begin = 0;
+    do {
+      const Piece piece{begin, length};
+      const std::size_t bytes = piece.of(longest) * blocks * size_of(call.dtype);
+      const bool in_shares = reduces && divides(call, piece.of(call.count));
+      if (in_shares || bytes > room) {
+        if (!shown_.empty()) exchange();
+        room = capacity;
+      }
+      if (in_shares) {
+        reduce_in_shares(call, piece);
+      } else {
+        shown_.push_back({&call, piece});
+        room -= bytes;
+      }
+      begin += length;
+    } while (begin < longest);
+  }
+  if (!shown_.empty()) exchange();  // the ranks have met once at least
 }
 
 DirectCollectives::Share DirectCollectives::share_of(int position, std::size_t count,
@@ -168,54 +189,86 @@ bool DirectCollectives::divides(const CollectiveCall& call, std::size_t count) c
   return share * 2 > ways_->copied_bytes;
 }
 
-bool DirectCollectives::reaches(const CollectiveCall& call) {
+bool DirectCollectives::reaches(std::span<const CollectiveCall> calls) {
   // Threads reach everything, as if it were one allocation that begins at address 0.
   const auto find = [&](const void* data) {
     return allocations_ ? allocations_->find(data)
                         : Place{1, reinterpret_cast<std::uintptr_t>(data)};
   };
+  const std::size_t slot = barrier_->count() % 2;
+  for (std::size_t number = 0; number < calls.size(); ++number) {
+    const CollectiveCall& call = calls[number];
+    const bool reads = call.op != Op::broadcast || rank() == call.root;
+    const auto& [in, out] = call.operands.front();
+    boards_[rank()]->operands[slot][number] = {find(reads ? in : out), find(out)};
+  }
+  barrier_->wait(to_string(calls.front().op), {}, calls.front().given);
+  // In the same allocation on all ranks: then each of them holds it, and all decide alike.
+  for (std::size_t number = 0; number < calls.size(); ++number) {
+    const Board::Operands& first = boards_.front()->operands[slot][number];
+    const bool reachable = std::ranges::all_of(boards_, [&](const Board* board) {
+      const Board::Operands& operands = board->operands[slot][number];
+      return operands.in.allocation != 0 && operands.in.allocation == first.in.allocation &&
+             operands.out.allocation != 0 && operands.out.allocation == first.out.allocation;
+    });
+    if (!reachable) return false;
+  }
+  return true;
+}
+
+void DirectCollectives::find_operands(std::size_t number, std::size_t slot) {
   const auto at = [&](const Place& place, int rank) {
     return allocations_ ? allocations_->at(place, rank)
                         : reinterpret_cast<std::byte*>(place.offset);  // NOLINT: see above
   };
-  const std::size_t slot = barrier_->count() % 2;
-  const bool reads = call.op != Op::broadcast || rank() == call.root;
-  const auto& [in, out] = call.operands.front();
-  boards_[rank()]->operands[slot] = {find(reads ? in : out), find(out)};
-  barrier_->wait(to_string(call.op), {}, call.given);
-  const Board::Operands first = boards_.front()->operands[slot];
-  // In the same allocation on all ranks: then each of them holds it, and all decide alike.
-  const bool reachable = std::ranges::all_of(boards_, [&](const Board* board) {
-    const Board::Operands& operands = board->operands[slot];
-    return operands.in.allocation != 0 && operands.in.allocation == first.in.allocation &&
-           operands.out.allocation != 0 && operands.out.allocation == first.out.allocation;
-  });
-  for (int position = 0; reachable && position < size(); ++position) {
-    const Board::Operands& operands = boards_[position]->operands[slot];
+  for (int position = 0; position < size(); ++position) {
+    const Board::Operands& operands = boards_[position]->operands[slot][number];
     ins_[position] = at(operands.in, ranks_[position]);
     outs_[position] = at(operands.out, ranks_[position]);
   }
-  return reachable;
 }
 
-void DirectCollectives::show(const CollectiveCall& call, const Piece& piece) {
+void DirectCollectives::exchange() {
   const std::size_t slot = barrier_->count() % 2;
-  const std::size_t size = size_of(call.dtype);
-  const std::span<const std::size_t> blocks = blocks_of(call, rank(), this->size());
-  const bool is_read =
-      call.shown(rank(), this->size()) > 0 && (call.op != Op::reduce || rank() != call.root);
-  const auto* in = static_cast<const std::byte*>(call.operands.front().in);
   std::byte* to = boards_[rank()]->copies[slot].data();
-  for (std::size_t block = 0; is_read && block < blocks.size(); ++block) {
-    const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(block) == rank();
-    const std::size_t bytes = is_own ? 0 : piece.of(blocks[block]) * size;
+  for (const auto& [call, piece] : shown_) to = show(*call, piece, to);
+  const CollectiveCall& first = *shown_.front().call;
+  barrier_->wait(to_string(first.op), {}, first.given);
+  copies_.clear();
+  for (Board* const board : boards_) copies_.push_back(board->copies[slot].data());
+  for (const auto& [call, piece] : shown_) {
+    std::ranges::copy(copies_, ins_.begin());
+    take(*call, piece);
+    for (int position = 0; position < size(); ++position) {
+      const std::size_t blocks = blocks_of(*call, position, size()).size();
+      for (std::size_t block = 0; block < blocks; ++block)
+        copies_[position] += shown_bytes(*call, piece, position, block);
+    }
+  }
+  shown_.clear();
+}
+
+std::size_t DirectCollectives::shown_bytes(const CollectiveCall& call, const Piece& piece,
+                                           int position, std::size_t block) const {
+  const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(block) == position;
+  const bool is_read =
+      call.shown(position, size()) > 0 && (call.op != Op::reduce || position != call.root);
+  if (is_own || !is_read) return 0;
+  return piece.of(blocks_of(call, position, size())[block]) * size_of(call.dtype);
+}
+
+std::byte* DirectCollectives::show(const CollectiveCall& call, const Piece& piece,
+                                   std::byte* to) const {
+  const std::size_t size = size_of(call.dtype);
+  const auto* in = static_cast<const std::byte*>(call.operands.front().in);
+  const std::span<const std::size_t> blocks = blocks_of(call, rank(), this->size());
+  for (std::size_t block = 0; block < blocks.size(); ++block) {
+    const std::size_t bytes = shown_bytes(call, piece, rank(), block);
     if (bytes > 0) copy(call, {to, streams(bytes)}, in + piece.begin * size, bytes);
     to += bytes;
     in += blocks[block] * size;
   }
-  barrier_->wait(to_string(call.op), {}, call.given);
-  for (int position = 0; position < this->size(); ++position)
-    ins_[position] = boards_[position]->copies[slot].data();
+  return to;
 }
 
 void DirectCollectives::reduce_in_shares(const CollectiveCall& call, const Piece& piece) {

@@ -35,6 +35,8 @@ class PeerAllocations {
  private:
   struct Allocation {
     std::uint64_t number;
+    std::uintptr_t begin;  ///< of this rank's block
+    std::size_t bytes;
     std::weak_ptr<PeerMemory> memory;
   };
   std::vector<Allocation> allocations_;
@@ -48,6 +50,8 @@ class DirectCollectives final : public Collectives {
  public:
   /// Bytes of a copy: what a rank shows at a time.
   static constexpr std::size_t capacity = std::size_t{1} << 18;
+  /// Calls whose operands a rank shows at a time.
+  static constexpr std::size_t most_calls = 128;
 
   /// What a rank writes for the others: zeroed memory that all see. Operands and copies are written
   /// in turn, by the count of barriers: who writes one has met everybody since they last read it.
@@ -56,7 +60,7 @@ class DirectCollectives final : public Collectives {
       Place in, out;
     };
     alignas(64) std::uint64_t arrivals;
-    alignas(64) std::array<Operands, 2> operands;
+    alignas(64) std::array<std::array<Operands, most_calls>, 2> operands;
     alignas(4096) std::array<std::array<std::byte, capacity>, 2> copies;
   };
 
@@ -69,15 +73,19 @@ class DirectCollectives final : public Collectives {
                     std::shared_ptr<Collectives> by_mpi,
                     std::shared_ptr<const CollectiveWays> ways);
 
-  void run(Queue& queue, const CollectiveCall& call) override;
+  void run(Queue& queue, const CollectiveCall& call) override { run_all(queue, {&call, 1}); }
+  void run_all(Queue& queue, std::span<const CollectiveCall> calls) override;
   void refuse() override { barrier_->refuse(); }
 
  private:
   [[nodiscard]] int size() const { return barrier_->size(); }
   [[nodiscard]] int rank() const { return barrier_->position(); }
-  /// Collective: whether every rank's `in` and `out` can be reached here, which are then in `ins_`
-  /// and `outs_`.
-  [[nodiscard]] bool reaches(const CollectiveCall& call);
+  /// Collective: whether every rank's operands of all calls can be reached here.
+  [[nodiscard]] bool reaches(std::span<const CollectiveCall> calls);
+  /// Puts where those of call `number` are, as the ranks wrote to `slot`, in `ins_` and `outs_`.
+  void find_operands(std::size_t number, std::size_t slot);
+  /// Of calls that are shown together.
+  void run_together(std::span<const CollectiveCall> calls);
   /// Elements [begin, begin + length) of every block of a call, or of its `count`.
   struct Piece {
     std::size_t begin, length;
@@ -95,12 +103,23 @@ class DirectCollectives final : public Collectives {
   /// Whether ranks combine a share each of `count` elements, or who gets the result all of them.
   [[nodiscard]] bool divides(const CollectiveCall& call, std::size_t count) const;
 
-  /// Collective, once `reaches` has returned true: works on the tensors where they are.
+  /// Works on the tensors where they are: this rank's part of a call.
   void run_in_place(const CollectiveCall& call);
-  /// Collective: what all show goes through copies, a piece at a time.
-  void run_in_pieces(const CollectiveCall& call);
-  /// Copies what other ranks need of this one's blocks, and puts where all copies are in `ins_`.
-  void show(const CollectiveCall& call, const Piece& piece);
+  /// Collective: what all show goes through copies, as much at a time as they hold.
+  void run_in_pieces(std::span<const CollectiveCall> calls);
+  /// A piece of a call that is shown beside others.
+  struct Shown {
+    const CollectiveCall* call;
+    Piece piece;
+  };
+  /// Collective: copies what other ranks need of this one's `shown_`, takes its own, and forgets
+  /// them.
+  void exchange();
+  /// Copies what other ranks need of this one's blocks to `to`, and returns where that ends.
+  std::byte* show(const CollectiveCall& call, const Piece& piece, std::byte* to) const;
+  /// Bytes that the rank at `position` shows of `block`.
+  [[nodiscard]] std::size_t shown_bytes(const CollectiveCall& call, const Piece& piece,
+                                        int position, std::size_t block) const;
   /// Of a reduction to all, or to the root: each rank combines its share, and shows that.
   void reduce_in_shares(const CollectiveCall& call, const Piece& piece);
   /// What this rank gets of `piece`.
@@ -125,6 +144,8 @@ class DirectCollectives final : public Collectives {
   std::shared_ptr<Collectives> by_mpi_;
   std::shared_ptr<const CollectiveWays> ways_;
   bool shows_copies_ = false;  ///< `ins_` are copies, without what only their rank reads
+  std::vector<Shown> shown_;
+  std::vector<std::byte*> copies_;  ///< by rank, where the copy of the next piece begins
   std::vector<const std::byte*> ins_;
   std::vector<std::byte*> outs_;
   std::vector<const void*> parts_;
