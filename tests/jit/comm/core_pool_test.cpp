@@ -50,6 +50,15 @@ TEST_CASE("a pool that had nothing to do for a while wakes up") {
   }
 }
 
+TEST_CASE("who gives work does what no thread has begun, and each piece is done once") {
+  for (int run = 0; run < 3000; ++run) {
+    if (run % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::vector<std::atomic<int>> times(4);
+    CorePool::of_this_thread().run(4, [&](int core) { ++times[static_cast<std::size_t>(core)]; });
+    REQUIRE(std::ranges::all_of(times, [](const auto& one) { return one == 1; }));
+  }
+}
+
 TEST_CASE("every thread has a pool of its own, which ends with it") {
   on_threads(3, [](int) {
     for (int run = 0; run < 50; ++run) require_meeting(2);

@@ -62,8 +62,8 @@ CorePool::~CorePool() {
   }
   ends_ = true;
   for (const auto& worker : workers_) {
-    worker->begun.fetch_add(1);
-    worker->begun.notify_one();
+    worker->given.fetch_add(1);
+    worker->given.notify_one();
     worker->thread.join();
   }
 }
@@ -90,26 +90,36 @@ void CorePool::begin(int cores, Call call, const void* context) {
   call_ = call;
   context_ = context;
   for (int index = 1; index < cores; ++index) {
-    std::atomic<int>& begun = workers_[index - 1]->begun;
+    std::atomic<int>& given = workers_[index - 1]->given;
     // In one order with the thread's going to sleep, which looks at the count once more.
-    begun.fetch_add(1, std::memory_order_seq_cst);
-    begun.notify_one();
+    given.fetch_add(1, std::memory_order_seq_cst);
+    given.notify_one();
   }
+}
+
+bool CorePool::take(Worker& worker, int number) {
+  int before = number - 1;
+  return worker.taken.compare_exchange_strong(before, number, std::memory_order_acq_rel);
 }
 
 void CorePool::finish(int cores) {
   for (int index = 1; index < cores; ++index) {
-    const Worker& worker = *workers_[index - 1];
-    const int wanted = worker.begun.load(std::memory_order_relaxed);
-    for (int looks = 0; worker.done.load(std::memory_order_acquire) != wanted; ++looks)
+    Worker& worker = *workers_[index - 1];
+    const int number = worker.given.load(std::memory_order_relaxed);
+    if (take(worker, number)) {
+      call_(context_, index);
+      continue;
+    }
+    for (int looks = 0; worker.done.load(std::memory_order_acquire) != number; ++looks)
       pause_between_looks(looks);
   }
 }
 
 void CorePool::work_as(Worker& worker, int index) {
   for (int seen = 0;;) {
-    seen = wait_for_change(worker.begun, seen);
+    seen = wait_for_change(worker.given, seen);
     if (ends_) return;
+    if (!take(worker, seen)) continue;
     call_(context_, index);
     worker.done.store(seen, std::memory_order_release);
   }

@@ -24,8 +24,9 @@ class CorePool {
   CorePool& operator=(const CorePool&) = delete;
 
   /// Calls work(i) for i from 0 to `cores` - 1 at once, the first one here, and returns when all
-  /// have returned; they must not throw. Throws BackendError, before it calls any, where the system
-  /// starts no more threads.
+  /// have returned; they must not throw. What no thread has begun when the first one returns is
+  /// done here, too: it would wait for a thread that sleeps or has no core. Throws BackendError,
+  /// before it calls any, where the system starts no more threads.
   template <class Work>
   void run(int cores, const Work& work) {
     begin(
@@ -43,7 +44,8 @@ class CorePool {
 
   /// One for each thread but the caller, in a line of its own.
   struct alignas(64) Worker {
-    std::atomic<int> begun = 0;  ///< pieces of work that it was given
+    std::atomic<int> given = 0;  ///< pieces of work so far
+    std::atomic<int> taken = 0;  ///< of those, by it or by who gave them
     std::atomic<int> done = 0;
     std::thread thread;
   };
@@ -51,6 +53,8 @@ class CorePool {
   CorePool() = default;
   void begin(int cores, Call call, const void* context);
   void finish(int cores);
+  /// Whether the caller is to do piece `number` of `worker`, which nobody else does then.
+  static bool take(Worker& worker, int number);
   void work_as(Worker& worker, int index);
 
   OwnProcess process_;  ///< which has the threads
