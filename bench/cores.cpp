@@ -1,7 +1,6 @@
 // Times steps that a rank spreads over all its cores against the same on one of them. Both end with
 // the same bits.
 #include <algorithm>
-#include <functional>
 #include <list>
 #include <stdexcept>
 #include <string>
@@ -15,7 +14,6 @@
 
 namespace {
 
-using coconet::DType;
 using coconet::Executable;
 using coconet::Program;
 using coconet::Schedule;

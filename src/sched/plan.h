@@ -123,6 +123,14 @@ struct Plan {
   std::vector<Overlap> overlaps;  ///< in order
   /// The buffers that the application sees: inputs, states and outputs, by name.
   std::map<std::string, BufferId, std::less<>> named;
+
+  /// The overlap that step `index` is in; null where it is in none.
+  [[nodiscard]] const Overlap* overlap_of(std::size_t index) const {
+    for (const Overlap& overlap : overlaps) {
+      if (index >= overlap.first && index - overlap.first < overlap.count) return &overlap;
+    }
+    return nullptr;
+  }
 };
 
 /// Which dimension of the domain of `step` each dimension of `buffer` is, or where the kernel reads

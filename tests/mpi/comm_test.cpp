@@ -103,6 +103,10 @@ TEST_CASE(
   test::Bytes own((many + 1) * sizeof(float));
   REQUIRE_NOTHROW(test::check_calls_at_once(group, many, own.data(), shared_out + odd));
   REQUIRE_NOTHROW(test::check_calls_at_once(group, many, shared_in, own.data() + odd));
+  // Some of them where the others cannot reach them, on one rank.
+  constexpr std::size_t each = 20000;
+  REQUIRE_NOTHROW(test::check_mixed_memory(group, each, shared_in, shared_out,
+                                           rank == 0 ? own.data() : nullptr));
   // Every rank's tensors are in peer memory, but not of the same allocation.
   const auto other = comm->allocate(std::size_t{1} << 20);
   std::byte* const elsewhere = rank == 0 ? other->base(comm->rank()) : shared_in;

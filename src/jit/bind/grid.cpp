@@ -40,12 +40,10 @@ int share_of(int blocks, int processors, int processes) {
 
 /// The overlap that `step` is in; null where it is in none.
 const sched::Overlap* overlap_of(const sched::Plan& plan, const sched::KernelStep& step) {
-  for (const sched::Overlap& overlap : plan.overlaps) {
-    for (std::size_t index = overlap.first; index < overlap.first + overlap.count; ++index) {
-      if (std::get_if<sched::KernelStep>(&plan.steps[index]) == &step) return &overlap;
-    }
-  }
-  return nullptr;
+  const auto found = std::ranges::find_if(plan.steps, [&](const sched::PlanStep& one) {
+    return std::get_if<sched::KernelStep>(&one) == &step;
+  });
+  return plan.overlap_of(static_cast<std::size_t>(found - plan.steps.begin()));
 }
 
 /// Blocks of `step` on each rank that leave the other steps of its overlap room on the GPU:

@@ -30,14 +30,6 @@ SegmentsOf segments_of_tiles(std::int64_t tiles, std::int64_t rows, std::int64_t
   return of;
 }
 
-/// Whether all elements of the domain are added up, or those of each row where all results are
-/// rows: what `reduce_segments` does.
-bool reduces_whole(const ir::Graph& graph, const sched::KernelStep& step, const KernelText& text) {
-  const int rank = static_cast<int>(graph.at(step.domain).shape.size());
-  return text.row_dims == rank &&
-         (rank == 0 || ir::reduces(graph.at(step.reductions().front()), rank - 1));
-}
-
 }  // namespace
 
 SegmentsOf segments_of(const ir::Graph& graph, const sched::KernelStep& step,
@@ -74,8 +66,7 @@ SegmentMemory::SegmentMemory(const Platform& platform, const RankPlan& plan, Buc
   const Results results = results_of(plan.graph(), step, plan.domain(step));
   const std::int64_t count =
       text.by_bucket ? buckets_of(tables, plan, step).count : results.elements;
-  const bool by_rows = !text.by_bucket && !reduces_whole(plan.graph(), step, text);
-  if (platform.traits().fixed_threads == 1 && by_rows) {  // a block has whole results
+  if (platform.traits().fixed_threads == 1 && !text.reduces_whole) {  // a block has whole results
     segments_.length = std::max<std::int64_t>(1, count);
     segments_.count = 1;
   } else if (text.by_bucket) {

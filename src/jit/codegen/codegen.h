@@ -42,9 +42,10 @@ struct KernelText {
   int barriers = 0;  ///< epochs of `Sync` that a launch uses
   bool linear =
       true;  ///< all tensors lie in memory as the domain does; else the kernel goes row by row
-  int row_dims = 1;        ///< last dimensions of the domain that make such a row
-  bool by_bucket = false;  ///< some tensors are scattered, and the kernel goes bucket by bucket
-  int first_barrier = 0;   ///< of those, the one at which ranks meet first; 1: that of the totals
+  int row_dims = 1;            ///< last dimensions of the domain that make such a row
+  bool reduces_whole = false;  ///< a reduction of all elements, or of all buckets, to one result
+  bool by_bucket = false;      ///< some tensors are scattered, and the kernel goes bucket by bucket
+  int first_barrier = 0;  ///< of those, the one at which ranks meet first; 1: that of the totals
 };
 
 /// The reductions inside a kernel.

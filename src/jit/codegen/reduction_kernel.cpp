@@ -50,6 +50,7 @@ class ReductionKernel {
         headers);
     text.linear = row_dims_ == rank();
     text.row_dims = row_dims_;
+    text.reduces_whole = is_whole;
     return text;
   }
 

@@ -11,7 +11,7 @@ DEVICE index_t shares_in(const Block& block, const Shared&) { return block.count
 template <class Shared, class F>
 DEVICE void for_each_share(const Block& block, const Shared&, F f) { f(block); }
 
-/// The rows of this block: every block has one of neighbours.
+/// The rows of this block, one of every `count` neighbours.
 struct Rows {
   index_t next, end, step;
 };

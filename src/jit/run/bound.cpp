@@ -107,10 +107,7 @@ std::vector<Step> Bound::make_steps(const KernelContext& context, std::span<cons
   std::size_t next = 0;
   for (const sched::PlanStep& step : plan.plan().steps) {
     // The steps of an overlap are threads themselves.
-    const bool is_beside = std::ranges::any_of(plan.plan().overlaps, [&](const auto& overlap) {
-      return made.size() - overlap.first < overlap.count;
-    });
-    const int spread = is_beside ? 1 : context.cores;
+    const int spread = plan.plan().overlap_of(made.size()) != nullptr ? 1 : context.cores;
     if (const auto* library = std::get_if<sched::LibraryStep>(&step)) {
       made.push_back({library->name, "library",
                       LibraryCollective(comm(), platform, plan, *library,

@@ -318,6 +318,32 @@ inline void check_calls_at_once(Group& group, std::size_t count, std::byte* in, 
   }
 }
 
+/// Three all_reduces of `count` f32 at once, from `in` to `out`, but the second one's result is in
+/// `elsewhere` unless that is null.
+inline void check_mixed_memory(Group& group, std::size_t count, std::byte* in, std::byte* out,
+                               std::byte* elsewhere) {
+  const std::size_t bytes = count * size_of(f32);
+  std::ranges::copy(elements(group.rank(), 0, 3 * count, f32, Reduction::sum), in);
+  std::vector<jit::CollectiveCall::Operands> operands;
+  for (std::size_t call = 0; call < 3; ++call) {
+    const bool is_elsewhere = call == 1 && elsewhere != nullptr;
+    operands.push_back({in + call * bytes, is_elsewhere ? elsewhere : out + call * bytes});
+  }
+  std::vector<jit::CollectiveCall> calls;
+  for (const jit::CollectiveCall::Operands& one : operands) {
+    calls.push_back(
+        {.op = ir::Op::all_reduce, .dtype = f32, .count = count, .operands = {&one, 1}});
+    std::fill_n(static_cast<std::byte*>(one.out), bytes, std::byte{0});
+  }
+  group.run_all(calls);
+  for (std::size_t call = 0; call < 3; ++call) {
+    const Bytes expected = reduced(group.size(), call * count, count, f32, Reduction::sum);
+    expect(std::equal(expected.begin(), expected.end(),
+                      static_cast<const std::byte*>(operands[call].out)),
+           "all_reduce " + std::to_string(call) + " of three, one elsewhere");
+  }
+}
+
 /// All dtypes and reductions, for even, uneven, partly empty and wholly empty blocks.
 inline void check_all_collectives(Group& group) {
   for (const std::size_t shape : {0, 1, 2, 3}) {

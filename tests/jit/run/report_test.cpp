@@ -47,6 +47,22 @@ TEST_CASE("a large matmul is bound by arithmetic, and a slow step is marked") {
   CHECK_THAT(shown(0.29), !Contains("slow"));
 }
 
+TEST_CASE("a report says over how many cores a rank spreads its kernels") {
+  const World world = World::self({.cores = 2});
+  Program program("twice", Mesh::over(world));
+  program.output("y", program.input("x", f32, {64}, replicated) * 2);
+  const auto report = [&](const Options& options) {
+    Executable step = compile(program, Schedule("none"), world, {}, {}, options);
+    (void)step.data<float>("x");
+    step.run({});
+    return step.report();
+  };
+  CHECK(report({}).cores == 2);
+  CHECK_THAT(report({}).str(), Contains("median of 1 runs, 2 cores a rank\n"));
+  CHECK(report({.cores = 1}).cores == 1);
+  CHECK_THAT(report({.cores = 1}).str(), Contains("median of 1 runs\n"));
+}
+
 /// A sum over both ranks of the mesh by a kernel, after or before one over a single rank.
 Program sum_with_one_alone(bool alone_first) {
   Program program("alone", Mesh({{"dp", 2}, {"tp", 1}}));

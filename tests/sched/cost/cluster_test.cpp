@@ -39,6 +39,10 @@ TEST_CASE("every shipped cluster is read, and survives JSON") {
     CHECK(sched::to_json(sched::parse_cluster(sched::to_json(cluster))) == sched::to_json(cluster));
     CHECK(sched::load_cluster(cluster.name).ranks() == cluster.ranks());
   }
+  sched::Cluster of_cores = sched::load_cluster("host-2rank");
+  CHECK(of_cores.cores == 1);
+  of_cores.cores = 8;
+  CHECK(sched::parse_cluster(sched::to_json(of_cores)).cores == 8);
   CHECK(sched::load_cluster("dgx2-x16").ranks() == 256);
   CHECK(sched::load_cluster("dgx-h100-x1024").ranks() == 8192);
 }

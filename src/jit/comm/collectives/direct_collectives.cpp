@@ -105,16 +105,26 @@ void DirectCollectives::run_together(std::span<const CollectiveCall> calls) {
   const CollectiveCall& first = calls.front();
   // Copied, an all_reduce makes every rank read all of the other ranks' data.
   const std::size_t copied = std::min(ways_->copied_bytes, capacity);
-  const std::size_t slot = barrier_->count() % 2;
-  if (bytes <= (first.op == Op::all_reduce ? copied / 2 : copied) || !reaches(calls)) {
+  if (bytes <= (first.op == Op::all_reduce ? copied / 2 : copied)) {
     run_in_pieces(calls);
     return;
   }
+  const std::size_t slot = barrier_->count() % 2;
+  show_operands(calls);
+  unreached_.clear();
   for (std::size_t number = 0; number < calls.size(); ++number) {
+    if (!reaches(number, slot)) {
+      unreached_.push_back(calls[number]);
+      continue;
+    }
     find_operands(number, slot);
     run_in_place(calls[number]);
   }
-  barrier_->wait(to_string(first.op), {}, first.given);
+  if (unreached_.empty()) {
+    barrier_->wait(to_string(first.op), {}, first.given);
+  } else {
+    run_in_pieces(unreached_);  // where the ranks meet, too
+  }
 }
 
 void DirectCollectives::run_in_place(const CollectiveCall& call) {
@@ -189,7 +199,7 @@ bool DirectCollectives::divides(const CollectiveCall& call, std::size_t count) c
   return share * 2 > ways_->copied_bytes;
 }
 
-bool DirectCollectives::reaches(std::span<const CollectiveCall> calls) {
+void DirectCollectives::show_operands(std::span<const CollectiveCall> calls) {
   // Threads reach everything, as if it were one allocation that begins at address 0.
   const auto find = [&](const void* data) {
     return allocations_ ? allocations_->find(data)
@@ -203,17 +213,16 @@ bool DirectCollectives::reaches(std::span<const CollectiveCall> calls) {
     boards_[rank()]->operands[slot][number] = {find(reads ? in : out), find(out)};
   }
   barrier_->wait(to_string(calls.front().op), {}, calls.front().given);
+}
+
+bool DirectCollectives::reaches(std::size_t number, std::size_t slot) const {
   // In the same allocation on all ranks: then each of them holds it, and all decide alike.
-  for (std::size_t number = 0; number < calls.size(); ++number) {
-    const Board::Operands& first = boards_.front()->operands[slot][number];
-    const bool reachable = std::ranges::all_of(boards_, [&](const Board* board) {
-      const Board::Operands& operands = board->operands[slot][number];
-      return operands.in.allocation != 0 && operands.in.allocation == first.in.allocation &&
-             operands.out.allocation != 0 && operands.out.allocation == first.out.allocation;
-    });
-    if (!reachable) return false;
-  }
-  return true;
+  const Board::Operands& first = boards_.front()->operands[slot][number];
+  return std::ranges::all_of(boards_, [&](const Board* board) {
+    const Board::Operands& operands = board->operands[slot][number];
+    return operands.in.allocation != 0 && operands.in.allocation == first.in.allocation &&
+           operands.out.allocation != 0 && operands.out.allocation == first.out.allocation;
+  });
 }
 
 void DirectCollectives::find_operands(std::size_t number, std::size_t slot) {
@@ -239,26 +248,29 @@ void DirectCollectives::exchange() {
   for (const auto& [call, piece] : shown_) {
     std::ranges::copy(copies_, ins_.begin());
     take(*call, piece);
+    if (&call == &shown_.back().call) break;  // no piece is behind it in the copies
     for (int position = 0; position < size(); ++position) {
       const std::size_t blocks = blocks_of(*call, position, size()).size();
-      for (std::size_t block = 0; block < blocks; ++block)
+      for (std::size_t block = 0; is_read(*call, position) && block < blocks; ++block)
         copies_[position] += shown_bytes(*call, piece, position, block);
     }
   }
   shown_.clear();
 }
 
+bool DirectCollectives::is_read(const CollectiveCall& call, int position) const {
+  return call.shown(position, size()) > 0 && (call.op != Op::reduce || position != call.root);
+}
+
 std::size_t DirectCollectives::shown_bytes(const CollectiveCall& call, const Piece& piece,
                                            int position, std::size_t block) const {
   const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(block) == position;
-  const bool is_read =
-      call.shown(position, size()) > 0 && (call.op != Op::reduce || position != call.root);
-  if (is_own || !is_read) return 0;
-  return piece.of(blocks_of(call, position, size())[block]) * size_of(call.dtype);
+  return is_own ? 0 : piece.of(blocks_of(call, position, size())[block]) * size_of(call.dtype);
 }
 
 std::byte* DirectCollectives::show(const CollectiveCall& call, const Piece& piece,
                                    std::byte* to) const {
+  if (!is_read(call, rank())) return to;
   const std::size_t size = size_of(call.dtype);
   const auto* in = static_cast<const std::byte*>(call.operands.front().in);
   const std::span<const std::size_t> blocks = blocks_of(call, rank(), this->size());
@@ -381,17 +393,16 @@ void DirectCollectives::take_block(const CollectiveCall& call, const Piece& piec
 
 const std::byte* DirectCollectives::part(const CollectiveCall& call, const Piece& piece, int from,
                                          std::size_t block) const {
-  const std::span<const std::size_t> blocks = blocks_of(call, from, size());
+  const std::size_t size = size_of(call.dtype);
+  const std::span<const std::size_t> blocks = blocks_of(call, from, this->size());
   const bool is_copy = shows_copies_ && from != rank();
-  std::size_t start = is_copy ? 0 : std::min(piece.begin, blocks[block]);
-  for (std::size_t before = 0; before < block; ++before) {
-    const bool is_own = has_blocks_for_ranks(call) && static_cast<int>(before) == from;
-    start += !is_copy ? blocks[before] : is_own ? 0 : piece.of(blocks[before]);
-  }
+  std::size_t start = is_copy ? 0 : std::min(piece.begin, blocks[block]) * size;
+  for (std::size_t before = 0; before < block; ++before)
+    start += is_copy ? shown_bytes(call, piece, from, before) : blocks[before] * size;
   const auto* const begin = shows_copies_ && !is_copy
                                 ? static_cast<const std::byte*>(call.operands.front().in)
                                 : ins_[from];
-  return begin + start * size_of(call.dtype);
+  return begin + start;
 }
 
 }  // namespace coconet::jit

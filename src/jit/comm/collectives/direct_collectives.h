@@ -80,9 +80,12 @@ class DirectCollectives final : public Collectives {
  private:
   [[nodiscard]] int size() const { return barrier_->size(); }
   [[nodiscard]] int rank() const { return barrier_->position(); }
-  /// Collective: whether every rank's operands of all calls can be reached here.
-  [[nodiscard]] bool reaches(std::span<const CollectiveCall> calls);
-  /// Puts where those of call `number` are, as the ranks wrote to `slot`, in `ins_` and `outs_`.
+  /// Collective: shows the others where this rank's operands of all calls are.
+  void show_operands(std::span<const CollectiveCall> calls);
+  /// Whether those of call `number`, as the ranks wrote to `slot`, can be reached here; all ranks
+  /// find the same.
+  [[nodiscard]] bool reaches(std::size_t number, std::size_t slot) const;
+  /// Puts where they are in `ins_` and `outs_`.
   void find_operands(std::size_t number, std::size_t slot);
   /// Of calls that are shown together.
   void run_together(std::span<const CollectiveCall> calls);
@@ -117,7 +120,9 @@ class DirectCollectives final : public Collectives {
   void exchange();
   /// Copies what other ranks need of this one's blocks to `to`, and returns where that ends.
   std::byte* show(const CollectiveCall& call, const Piece& piece, std::byte* to) const;
-  /// Bytes that the rank at `position` shows of `block`.
+  /// Whether others read what the rank at `position` has.
+  [[nodiscard]] bool is_read(const CollectiveCall& call, int position) const;
+  /// Bytes of its block `block` that it then shows.
   [[nodiscard]] std::size_t shown_bytes(const CollectiveCall& call, const Piece& piece,
                                         int position, std::size_t block) const;
   /// Of a reduction to all, or to the root: each rank combines its share, and shows that.
@@ -144,6 +149,7 @@ class DirectCollectives final : public Collectives {
   std::shared_ptr<Collectives> by_mpi_;
   std::shared_ptr<const CollectiveWays> ways_;
   bool shows_copies_ = false;  ///< `ins_` are copies, without what only their rank reads
+  std::vector<CollectiveCall> unreached_;  ///< of the calls that are shown together
   std::vector<Shown> shown_;
   std::vector<std::byte*> copies_;  ///< by rank, where the copy of the next piece begins
   std::vector<const std::byte*> ins_;

@@ -16,34 +16,55 @@ namespace coconet::jit {
 
 namespace {
 
-/// The first hardware thread of the core that `thread` is one of; itself, where the system does not
-/// say.
-std::size_t first_sibling(std::size_t thread) {
-  std::ifstream file(
-      fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", thread));
-  std::string list;  // "0,4" or "0-1"
-  std::size_t first = thread;
-  if (std::getline(file, list)) std::from_chars(list.data(), list.data() + list.size(), first);
+/// By hardware thread, the first one of its core; itself, where the system does not say.
+std::vector<std::size_t> read_siblings() {
+  std::vector<std::size_t> first;
+  for (std::size_t thread = 0; thread < Cores().size(); ++thread) {
+    std::ifstream file(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", thread));
+    std::string list;  // "0,4" or "0-1"
+    first.push_back(thread);
+    if (std::getline(file, list))
+      std::from_chars(list.data(), list.data() + list.size(), first.back());
+  }
   return first;
 }
 
 /// `cores` with one hardware thread of each core.
 Cores without_siblings(const Cores& cores) {
+  static const std::vector<std::size_t> first = read_siblings();
   Cores kept, seen;
   for (std::size_t core = 0; core < cores.size(); ++core) {
-    if (!cores.test(core)) continue;
-    const std::size_t first = std::min(first_sibling(core), cores.size() - 1);
-    if (!seen.test(first)) kept.set(core);
-    seen.set(first);
+    if (!cores.test(core) || seen.test(first[core])) continue;
+    kept.set(core);
+    seen.set(first[core]);
   }
   return kept;
 }
 
-/// `times` threads of each rank.
-std::vector<Cores> repeated(const std::vector<Cores>& by_rank, int times) {
-  std::vector<Cores> all;
-  for (const Cores& cores : by_rank) all.insert(all.end(), times, cores);
-  return all;
+/// Calls see(ranks, cores) for every place where ranks may crowd: how many may run nowhere else, on
+/// how many cores. That is where one of them may run, and where any of them may.
+template <class See>
+void for_each_place(const std::vector<Cores>& by_rank, const See& see) {
+  Cores all;
+  for (const Cores& cores : by_rank) all |= cores;
+  const auto look_at = [&](const Cores& place) {
+    if (place.none()) return;
+    const auto inside =
+        std::ranges::count_if(by_rank, [&](const Cores& cores) { return (cores & ~place).none(); });
+    see(static_cast<std::size_t>(inside), place.count());
+  };
+  for (const Cores& cores : by_rank) look_at(cores);
+  look_at(all);
+}
+
+/// The most threads of every rank at once for which there is a core each; 0 where ranks crowd.
+int room_of_each(const std::vector<Cores>& by_rank) {
+  std::size_t least = Cores().size();
+  for_each_place(by_rank, [&](std::size_t ranks, std::size_t cores) {
+    least = std::min(least, cores / ranks);
+  });
+  return static_cast<int>(least);
 }
 
 /// Of the ranks of the node of `comm`.
@@ -83,21 +104,15 @@ Cores available_cores() {
 }
 
 int ranks_per_core(const std::vector<Cores>& by_rank) {
-  Cores all;
-  for (const Cores& cores : by_rank) all |= cores;
-  std::vector<Cores> places = by_rank;
-  places.push_back(all);
   std::size_t most = 1;
-  for (const Cores& place : places) {
-    const std::size_t inside =
-        std::ranges::count_if(by_rank, [&](const Cores& cores) { return (cores & ~place).none(); });
-    if (place.any()) most = std::max(most, (inside + place.count() - 1) / place.count());
-  }
+  for_each_place(by_rank, [&](std::size_t ranks, std::size_t cores) {
+    most = std::max(most, (ranks + cores - 1) / cores);
+  });
   return static_cast<int>(most);
 }
 
 bool have_cores(Comm& comm, int threads) {
-  const bool crowded = ranks_per_core(repeated(gather_cores(comm), threads)) > 1;
+  const bool crowded = room_of_each(gather_cores(comm)) < threads;
   if (&comm.node() == &comm) return !crowded;
   return !comm.any_failed(crowded, 0);
 }
@@ -105,9 +120,7 @@ bool have_cores(Comm& comm, int threads) {
 int cores_of_each(const std::vector<Cores>& by_rank) {
   std::vector<Cores> places;
   for (const Cores& cores : by_rank) places.push_back(without_siblings(cores));
-  int threads = 1;
-  while (ranks_per_core(repeated(places, threads + 1)) == 1) ++threads;
-  return threads;
+  return std::max(1, room_of_each(places));
 }
 
 CoresOfRank agree_on_cores(Comm& comm, int wanted) {
@@ -116,7 +129,7 @@ CoresOfRank agree_on_cores(Comm& comm, int wanted) {
   CoresOfRank agreed{.count = own};
   for (const std::string& text : comm.all_gather(std::to_string(own)))
     agreed.count = std::min(agreed.count, std::stoi(text));
-  agreed.crowded = ranks_per_core(repeated(by_rank, agreed.count)) > 1;
+  agreed.crowded = room_of_each(by_rank) < agreed.count;
   return agreed;
 }
 

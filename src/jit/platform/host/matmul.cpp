@@ -220,23 +220,22 @@ class HostMatmul final : public LibraryMatmul {
                std::int64_t end) override {
     const std::int64_t tile = rows_of_tile();
     std::atomic<std::int64_t> next = begin;
+    const auto multiply_tiles = [&](Multiplier& multiplier) {
+      for (std::int64_t row = next.fetch_add(tile); row < end; row = next.fetch_add(tile)) {
+        const std::int64_t last = std::min(row + tile, end);
+        multiplier.multiply_rows(tensors, row, last);
+        if (shape_.has_bias) add_bias(tensors, row, last);
+      }
+    };
+    if (multipliers_.size() == 1 || end - begin <= tile) return multiply_tiles(*multipliers_[0]);
     std::vector<std::exception_ptr> failures(multipliers_.size());
-    const auto multiply = [&](int core) {
+    CorePool::of_this_thread().run(static_cast<int>(multipliers_.size()), [&](int core) {
       try {
-        for (std::int64_t row = next.fetch_add(tile); row < end; row = next.fetch_add(tile)) {
-          const std::int64_t last = std::min(row + tile, end);
-          multipliers_[core]->multiply_rows(tensors, row, last);
-          if (shape_.has_bias) add_bias(tensors, row, last);
-        }
+        multiply_tiles(*multipliers_[core]);
       } catch (...) {
         failures[core] = std::current_exception();
       }
-    };
-    if (multipliers_.size() == 1 || end - begin <= tile) {
-      multiply(0);
-    } else {
-      CorePool::of_this_thread().run(static_cast<int>(multipliers_.size()), multiply);
-    }
+    });
     for (const std::exception_ptr& failure : failures) {
       if (failure != nullptr) std::rethrow_exception(failure);
     }

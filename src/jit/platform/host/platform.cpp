@@ -190,8 +190,9 @@ class HostEvent final : public Event {
 /// A thread for each piece of work; without enough threads one after the other, producers first.
 class HostFork final : public Fork {
  public:
-  void run(Queue& queue, std::size_t count,
+  void run(Queue&, std::size_t count,
            const std::function<void(Queue&, std::size_t)>& put) override {
+    HostQueue queue(1);  // each thread is a core's
     std::vector<std::exception_ptr> failures(count);
     const auto put_one = [&](int number) {
       try {
