@@ -18,14 +18,16 @@
 
 namespace {
 
-constexpr std::string_view schedules[] = {"fused", "sliced", "unfused"};
+constexpr std::string_view schedules[] = {"fused", "automatic", "sliced", "unfused"};
 
-/// This library's step under one schedule, on `tensors`.
+/// This library's step under one schedule, or what it chooses itself, on `tensors`.
 coconet::Executable compile(const coconet::World& world, bench::Tensors& tensors, std::size_t n,
                             std::string_view schedule) {
-  auto step = coconet::compile(coconet::programs::adam(coconet::Mesh::over(world)),
-                               coconet::Schedule::load("adam-" + std::string(schedule) + ".json"),
-                               world, {{"n", static_cast<std::int64_t>(n)}});
+  auto step = coconet::compile(
+      coconet::programs::adam(coconet::Mesh::over(world)),
+      schedule == "automatic" ? coconet::Schedule::automatic()
+                              : coconet::Schedule::load("adam-" + std::string(schedule) + ".json"),
+      world, {{"n", static_cast<std::int64_t>(n)}});
   step.bind("g", tensors.g);
   step.bind("w", tensors.w);
   step.bind("m", std::span(tensors.m.get(), step.count("m")));

@@ -90,7 +90,13 @@ Program product(const coconet::Mesh& mesh, coconet::DType dtype) {
 template <class Element>
 constexpr float allowed = sizeof(Element) == 4 ? 1e-5f : 0x1p-7f;
 
-const char* const schedules[] = {"unfused", "fused", "overlapped"};
+const char* const schedules[] = {"unfused", "fused", "overlapped", "automatic"};
+
+/// One of those that ship with the program `name`, or what `compile` chooses when told nothing.
+Schedule schedule_of(const std::string& name, const std::string& schedule) {
+  if (schedule == "automatic") return Schedule::automatic();
+  return Schedule::load(name + "-" + schedule + ".json");
+}
 
 /// mlp_block or attention_block.
 template <class Element>
@@ -142,10 +148,9 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
     rest.run({{"t", t}});
   }));
   for (const std::string schedule : schedules) {
-    Executable& step = steps.emplace_back(
-        bound<Element>(coconet::programs::find(name)->build(mesh, dtype),
-                       Schedule::load(name + "-" + schedule + ".json"), world, of_block,
-                       {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
+    Executable& step = steps.emplace_back(bound<Element>(
+        coconet::programs::find(name)->build(mesh, dtype), schedule_of(name, schedule), world,
+        of_block, {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
     contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;
@@ -161,8 +166,11 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
   rows.add({what + "behind the matmul", sizes.elements(), ms("rest"),
             bench::fastest(contestants, {"peer, rest", "peer, rest, in place"})});
   for (const char* const schedule : schedules) {
-    rows.add({what + schedule, sizes.elements(), ms(schedule),
-              bench::fastest(contestants, {"peer", "peer, in place"}), ms("matmul, rest")});
+    rows.add({.name = what + schedule,
+              .n = sizes.elements(),
+              .ms = ms(schedule),
+              .peer_ms = bench::fastest(contestants, {"peer", "peer, in place"}),
+              .floor_ms = ms("matmul, rest")});
   }
 }
 
@@ -201,10 +209,9 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
     contestants.back().most_steps = 40;
   }
   for (const std::string schedule : schedules) {
-    Executable& step = steps.emplace_back(
-        bound<Element>(coconet::programs::pipeline_block(mesh, dtype),
-                       Schedule::load("pipeline_block-" + schedule + ".json"), world, sizes.named(),
-                       {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
+    Executable& step = steps.emplace_back(bound<Element>(
+        coconet::programs::pipeline_block(mesh, dtype), schedule_of("pipeline_block", schedule),
+        world, sizes.named(), {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
     contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;

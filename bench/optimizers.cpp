@@ -1,15 +1,17 @@
 // Times a data-parallel step of every shipped optimizer, and of Adam in mixed precision, each as
 // the one kernel of its fused schedule, against what an application writes with MPI_Allreduce and
 // vectorized loops (the peer), which must compute the same weights, and against a copy of as many
-// bytes (the floor). AdamW with options is timed against AdamW without.
+// bytes (the floor); and as `compile` schedules it when it is told nothing, against the fastest of
+// the schedules that ship. AdamW with options is timed against AdamW without.
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "coconet/coconet.h"
 #include "copy.h"
-#include "fused_optimizer.h"
+#include "optimizer_step.h"
 #include "peers.h"
 #include "rows.h"
 #include "timing.h"
@@ -18,14 +20,15 @@
 
 namespace {
 
-using bench::FusedOptimizer;
 using bench::Optimizer;
+using bench::OptimizerStep;
 using bench::Peers;
 using bench::Rows;
 using coconet::Program;
 using coconet::World;
 
-/// Peers, and then the fused kernel, that begin with the same gradient and weights.
+/// Peers, and then this library's steps, the fused kernel first, that begin with the same gradient
+/// and weights.
 template <class Model>
 class Contest {
  public:
@@ -42,18 +45,31 @@ class Contest {
         bench::verify(peer, weights, count, expected_[count], allowed_);
     });
   }
-  /// Verifies the weights after so many `counts` of steps against those of who entered before.
-  void enter(FusedOptimizer<Model>& fused, std::initializer_list<int> counts) {
-    contestants_.push_back({.name = "fused",
-                            .begin = [this, &fused] { fused.begin(g_, w_); },
-                            .step = [&fused](int t) { fused.step(t); }});
+  /// Compiles `program`, which is `optimizer`, under the schedule of that name. Verifies the
+  /// weights after so many `counts` of steps against those of who entered before.
+  void enter(const World& world, const Optimizer& optimizer, const Program& program,
+             const std::string& schedule, double lr, std::initializer_list<int> counts) {
+    auto& own = *steps_.emplace_back(std::make_unique<OptimizerStep<Model>>(
+        world, optimizer, program, schedule, std::vector{static_cast<std::int64_t>(w_.size())},
+        lr));
+    // One memory: where pages lie can make more between equal kernels than schedules do.
+    if (&own != steps_.front().get()) {
+      own.executable().bind("g", gradient_);
+      if (schedule == "automatic") own.executable().share_states(steps_.front()->executable());
+    } else {
+      gradient_ = world.allocate(coconet::dtype_of<Model>, w_.size());
+      own.executable().bind("g", gradient_);
+    }
+    contestants_.push_back({.name = schedule,
+                            .begin = [this, &own] { own.begin(g_, w_); },
+                            .step = [&own](int t) { own.step(t); }});
     for (const int count : counts)
-      bench::verify(contestants_.back(), fused.weights(), count, expected_[count], allowed_);
+      bench::verify(contestants_.back(), own.weights(), count, expected_[count], allowed_);
   }
 
-  /// The row `name`, once the peers and `fused` have entered.
-  void measure(const std::string& name, FusedOptimizer<Model>& fused, Rows& rows) {
-    const bench::Copy copy(fused.bytes());
+  /// The rows of `name`, once all have entered.
+  void measure(const std::string& name, Rows& rows) {
+    const bench::Copy copy(steps_.front()->bytes());
     // The faster one is the floor: memcpy of some machines reads what it overwrites.
     contestants_.push_back({.name = "copy", .step = [&](int) { copy.step(); }});
     contestants_.push_back({.name = "copy, streaming", .step = [&](int) { copy.stream(); }});
@@ -68,15 +84,25 @@ class Contest {
                    .ms = bench::fastest(contestants_, {"fused"}),
                    .floor_ms = bench::fastest(contestants_, {"copy", "copy, streaming"})};
     Peers::put_fastest(contestants_, row);
+    bench::Row automatic = row;
     rows.add(std::move(row));
+    automatic.name += ", automatic";
+    automatic.ms = bench::fastest(contestants_, {"automatic"});
+    automatic.floor_ms = bench::fastest(contestants_, {"fused", "sliced", "unfused"});
+    rows.add(std::move(automatic));
   }
 
  private:
   std::vector<Model> g_, w_;
+  coconet::Buffer gradient_;  ///< of all of `steps_`
+  std::vector<std::unique_ptr<OptimizerStep<Model>>> steps_;
   float allowed_;
   std::map<int, std::vector<float>> expected_;  ///< by steps
   std::vector<bench::Contestant> contestants_;
 };
+
+/// What is timed of each.
+const char* const schedules[] = {"fused", "automatic", "sliced", "unfused"};
 
 /// In f32: the peer and the program have the same name.
 struct Entry {
@@ -96,10 +122,9 @@ void measure(const World& world, const Entry& entry, std::size_t n, Peers& peers
   const Program program =
       entry.amsgrad ? coconet::programs::adam(mesh, coconet::f32, {.amsgrad = true})
                     : coconet::programs::find(entry.optimizer.program)->build(mesh, coconet::f32);
-  FusedOptimizer<float> fused(world, entry.optimizer, program, {static_cast<std::int64_t>(n)},
-                              entry.lr);
-  contest.enter(fused, {1, 3, 7});
-  contest.measure(name, fused, rows);
+  for (const char* const schedule : schedules)
+    contest.enter(world, entry.optimizer, program, schedule, entry.lr, {1, 3, 7});
+  contest.measure(name, rows);
   peers.clear();
 }
 
@@ -137,10 +162,9 @@ void measure_mixed(const World& world, std::size_t n, Peers& peers, Rows& rows) 
   const Optimizer optimizer{"adam", {"m", "v", "master"}};
   const Program program =
       coconet::programs::adam(coconet::Mesh::over(world), coconet::programs::mixed(dtype));
-  FusedOptimizer<Model> fused(world, optimizer, program, {static_cast<std::int64_t>(n)},
-                              bench::learning_rate);
-  contest.enter(fused, {3});
-  contest.measure(name, fused, rows);
+  for (const char* const schedule : schedules)
+    contest.enter(world, optimizer, program, schedule, bench::learning_rate, {3});
+  contest.measure(name, rows);
   peers.clear();
 }
 

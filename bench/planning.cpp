@@ -75,8 +75,10 @@ void run(const bench::Options& options) {
     const double share =
         static_cast<double>(all[i].values) / static_cast<double>(all[i - 1].values);
     for (int part = 0; part < 5; ++part)
-      rows.add(
-          {Times::names[part], all[i].values, all[i].ms[part], {}, share * all[i - 1].ms[part]});
+      rows.add({.name = Times::names[part],
+                .n = all[i].values,
+                .ms = all[i].ms[part],
+                .floor_ms = share * all[i - 1].ms[part]});
   }
   rows.write();
 }

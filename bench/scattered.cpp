@@ -13,16 +13,16 @@
 
 #include "bert.h"
 #include "coconet/coconet.h"
-#include "fused_optimizer.h"
 #include "lamb_peer.h"
 #include "optimizer_peers.h"
+#include "optimizer_step.h"
 #include "rows.h"
 #include "timing.h"
 #include "verify.h"
 
 namespace {
 
-using Fused = bench::FusedOptimizer<float>;
+using Fused = bench::OptimizerStep<float>;
 using Lengths = std::vector<std::int64_t>;
 
 /// This library's fused step over buffers of `lengths`, or over a tensor of one length.
@@ -31,7 +31,7 @@ Fused make_fused(const coconet::World& world, const std::string& optimizer,
   const coconet::programs::Shipped& shipped = *coconet::programs::find(optimizer);
   const auto build = lengths.size() == 1 ? shipped.build : shipped.scattered;
   return Fused(world, {optimizer, {"m", "v"}}, build(coconet::Mesh::over(world), coconet::f32),
-               lengths, bench::learning_rate);
+               "fused", lengths, bench::learning_rate);
 }
 
 /// What an application does without this library: an MPI_Allreduce, in place, and the loops of

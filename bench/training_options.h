@@ -9,7 +9,7 @@
 
 #include "adam_update.h"
 #include "coconet/coconet.h"
-#include "fused_optimizer.h"
+#include "optimizer_step.h"
 #include "rows.h"
 #include "timing.h"
 #include "verify.h"
@@ -27,16 +27,16 @@ inline void measure_options(const coconet::World& world, const std::string& name
   const auto make = [&](const Optimizer& optimizer, const coconet::programs::TrainingOptions& its) {
     const coconet::Program program = coconet::programs::find("adamw")->with(
         coconet::Mesh::over(world), coconet::f32, its, storage, {});
-    return FusedOptimizer<float>(world, optimizer, program, lengths, learning_rate);
+    return OptimizerStep<float>(world, optimizer, program, "fused", lengths, learning_rate);
   };
-  FusedOptimizer<float> without = make(plain, {});
-  FusedOptimizer<float> with = make(asked, options);
+  OptimizerStep<float> without = make(plain, {});
+  OptimizerStep<float> with = make(asked, options);
   // One memory: where pages lie can make more between equal kernels than the options do.
   with.executable().share_states(without.executable());
   std::vector<coconet::Buffer> gradients;
   for (const std::int64_t length : lengths)
     gradients.push_back(world.allocate(coconet::f32, static_cast<std::size_t>(length)));
-  for (FusedOptimizer<float>* const each : {&without, &with})
+  for (OptimizerStep<float>* const each : {&without, &with})
     each->executable().bind("g", std::span<const coconet::Buffer>(gradients));
   const std::vector<float> ones(lengths.size(), 1), decays(lengths.size(), 0.01f);
   if (options.groups) {

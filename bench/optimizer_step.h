@@ -1,5 +1,5 @@
-// A shipped optimizer as the one kernel of its fused schedule, to be timed beside what does the
-// same without the library, or beside another kernel.
+// A step of a shipped optimizer under one of its schedules, to be timed beside what does the same
+// without the library, or beside another schedule.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,21 @@ struct Optimizer {
 
 /// Gradient and weights are of Model, all other states of f32.
 template <class Model>
-class FusedOptimizer {
+class OptimizerStep {
  public:
   /// `program` is `optimizer`, with options or without, over buffers of `lengths`, or a tensor of
-  /// one length.
-  FusedOptimizer(const coconet::World& world, const Optimizer& optimizer,
-                 const coconet::Program& program, const std::vector<std::int64_t>& lengths,
-                 double lr)
+  /// one length; `schedule` one of those that ship with it, such as "fused", or "automatic".
+  OptimizerStep(const coconet::World& world, const Optimizer& optimizer,
+                const coconet::Program& program, const std::string& schedule,
+                const std::vector<std::int64_t>& lengths, double lr)
       : world_(world),
         optimizer_(optimizer),
         step_(coconet::compile(
-            program, coconet::Schedule::load(optimizer.program + "-fused.json"), world,
-            {{"n", std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})}},
+            program,
+            schedule == "automatic"
+                ? coconet::Schedule::automatic()
+                : coconet::Schedule::load(optimizer.program + "-" + schedule + ".json"),
+            world, {{"n", std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})}},
             lengths.size() == 1 ? coconet::ParameterLists{}
                                 : coconet::ParameterLists{{"n", lengths}})),
         lr_(lr) {}
