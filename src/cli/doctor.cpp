@@ -296,8 +296,8 @@ void examine_tuning(const Config& config, Findings& findings) {
     }
     if (file.machines.empty() && file.programs.empty()) {
       findings.missing("tuning", "nothing was measured here, or it is not in " + where,
-                       "programs without a schedule run as they are written, and collectives "
-                       "choose their way by figures of another machine",
+                       "what is predicted, and how collectives choose their way, is by figures of "
+                       "another machine",
                        "mpirun -n 2 coconet calibrate, and coconet tune PROGRAM");
       return;
     }

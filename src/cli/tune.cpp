@@ -30,6 +30,8 @@
 namespace coconet::cli {
 namespace {
 
+using Verdict = jit::PairedRatios::Verdict;
+
 void show_progress(const jit::TuneOptions::Progress& progress) {
   if (isatty(STDERR_FILENO) != 1) return;
   std::fprintf(stderr, "\r\x1b[K%zu of %zu measured, best so far %.4g ms, %.0f s left",
@@ -57,9 +59,11 @@ void print_row(const jit::Tuned& tuned) {
   }
   const auto place = std::ranges::find(all, size.best) - all.begin();
   clear_progress();
-  std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s\n", extents_text(size.sizes).c_str(),
-              size.best_ms, predicted, size.unfused_ratio, size.trials.size(),
-              jit::rank_correlation(size.trials), letter(static_cast<std::size_t>(place)).c_str());
+  std::printf("%-28s %10.4g %14.4g %14.2f %10zu %12.2f  %s%s\n",
+              ir::extents_text(size.sizes).c_str(), size.best_ms, predicted, size.unfused_ratio,
+              size.trials.size(), jit::rank_correlation(size.trials),
+              letter(static_cast<std::size_t>(place)).c_str(),
+              size.doubt.empty() ? "" : fmt::format(", uncertain: {}", size.doubt).c_str());
   std::fflush(stdout);
 }
 
@@ -73,7 +77,7 @@ void print_all(const jit::Tuned& tuned) {
                   "choice over best", "over MPI", "correlation", "repeatability");
     }
     const auto& over_mpi = size.all->choice_over_mpi;
-    std::printf("%-28s %10zu %16.3f %12s %12.2f %14.2f\n", extents_text(size.sizes).c_str(),
+    std::printf("%-28s %10zu %16.3f %12s %12.2f %14.2f\n", ir::extents_text(size.sizes).c_str(),
                 size.all->trials.size(), size.all->choice_over_best,
                 over_mpi ? fmt::format("{:.3f}", *over_mpi).c_str() : "-",
                 jit::rank_correlation(size.all->trials), size.all->repeatability);
@@ -130,8 +134,9 @@ nlohmann::ordered_json as_json(const sched::Space& space, const std::vector<jit:
   for (const jit::Trial& trial : trials) {
     nlohmann::ordered_json one = {{"schedule", jit::describe(space, trial.variant)},
                                   {"ms", trial.ms},
-                                  {"over_unfused", trial.relative},
-                                  {"stopped", trial.stopped}};
+                                  {"over_unfused", trial.relative}};
+    if (trial.verdict != Verdict::open)
+      one["beside_best_so_far"] = trial.verdict == Verdict::quicker ? "quicker" : "slower";
     if (trial.predicted_us > 0) one["predicted_ms"] = trial.predicted_us / 1000;
     all.push_back(std::move(one));
   }
@@ -145,8 +150,10 @@ std::string as_json(const jit::Tuned& tuned, const Program& program, double seco
                      {"best", jit::describe(tuned.space, size.best)},
                      {"best_ms", size.best_ms},
                      {"over_unfused", size.unfused_ratio},
+                     {"preempted", size.preempted},
                      {"rank_correlation", jit::rank_correlation(size.trials)},
                      {"trials", as_json(tuned.space, size.trials)}});
+    if (!size.doubt.empty()) sizes.back()["doubt"] = size.doubt;
     if (!size.all) continue;
     nlohmann::ordered_json all = {{"trials", as_json(tuned.space, size.all->trials)},
                                   {"rank_correlation", jit::rank_correlation(size.all->trials)},

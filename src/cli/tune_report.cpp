@@ -10,6 +10,7 @@
 
 #include "cli/dot.h"
 #include "coconet/error.h"
+#include "ir/extents.h"
 #include "sched/schedule.h"
 
 namespace coconet::cli {
@@ -159,8 +160,9 @@ class Report {
     for (const jit::TunedSize& size : tuned_.sizes) {
       text += fmt::format(
           "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</td><td>{:.2f}</td></tr>\n",
-          escaped(extents_text(size.sizes)), escaped(name_of(size.best)), time_text(size.best_ms),
-          size.unfused_ratio, size.trials.size(), jit::rank_correlation(size.trials));
+          escaped(ir::extents_text(size.sizes)), escaped(name_of(size.best)),
+          time_text(size.best_ms), size.unfused_ratio, size.trials.size(),
+          jit::rank_correlation(size.trials));
     }
     return text + "</table></div>\n";
   }
@@ -216,7 +218,7 @@ class Report {
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", last_x, last_y);
       points += fmt::format(
           "<circle cx='{:.1f}' cy='{:.1f}' r='3.5'><title>{}, {}: {}</title></circle>", last_x,
-          last_y, letter(index), escaped(extents_text(tuned_.sizes[i].sizes)), time_text(*ms));
+          last_y, letter(index), escaped(ir::extents_text(tuned_.sizes[i].sizes)), time_text(*ms));
     }
     if (path.empty()) return {};
     return fmt::format(
@@ -271,7 +273,7 @@ class Report {
             "<circle cx='{:.1f}' cy='{:.1f}' r='3'><title>{}, {}: predicted {}, "
             "measured {}</title></circle>",
             x.at(trial.predicted_us / 1000), y.at(trial.ms),
-            escaped(extents_text(tuned_.sizes[i].sizes)),
+            escaped(ir::extents_text(tuned_.sizes[i].sizes)),
             escaped(jit::describe(tuned_.space, trial.variant)),
             time_text(trial.predicted_us / 1000), time_text(trial.ms));
       }
@@ -358,13 +360,6 @@ class Report {
 std::string letter(std::size_t index) {
   const std::string last(1, static_cast<char>('A' + index % 26));
   return index < 26 ? last : letter(index / 26 - 1) + last;
-}
-
-std::string extents_text(const Sizes& sizes) {
-  std::string text;
-  for (const auto& [name, extent] : sizes)
-    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, extent);
-  return text.empty() ? "as it is" : text;
 }
 
 std::vector<jit::Variant> lettered(const jit::Tuned& tuned) {

@@ -16,9 +16,6 @@ namespace coconet::cli {
 /// "A" for 0, "B" for 1, then "AA": what tables call the schedules that they list below.
 [[nodiscard]] std::string letter(std::size_t index);
 
-/// "n=1024", or "as it is" where a program has fixed sizes.
-[[nodiscard]] std::string extents_text(const Sizes& sizes);
-
 /// What has a letter, in the terminal as on the page: the program without a schedule, then the
 /// winners of all sizes, each once, in the order of the sizes.
 [[nodiscard]] std::vector<jit::Variant> lettered(const jit::Tuned& tuned);

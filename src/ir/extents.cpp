@@ -49,6 +49,13 @@ Sizes resolve_sizes(const Graph& graph, const Sizes& given) {
   return sizes;
 }
 
+std::string extents_text(const Sizes& sizes) {
+  std::string text;
+  for (const auto& [name, extent] : sizes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, extent);
+  return text.empty() ? "as it is" : text;
+}
+
 std::int64_t extent_of(const Dim& dim, const Sizes& sizes) {
   if (!dim.symbolic()) return dim.extent;
   const auto found = sizes.find(dim.name);

@@ -19,6 +19,9 @@ using Sizes = std::map<std::string, std::int64_t>;
 /// missing or a non-positive extent.
 [[nodiscard]] Sizes resolve_sizes(const Graph& graph, const Sizes& given);
 
+/// "n=1024", or "as it is" where a program has fixed sizes.
+[[nodiscard]] std::string extents_text(const Sizes& sizes);
+
 /// The extent of `dim`, a symbol in `sizes` or fixed.
 [[nodiscard]] std::int64_t extent_of(const Dim& dim, const Sizes& sizes);
 [[nodiscard]] Extents global_extents(const Shape& shape, const Sizes& sizes);

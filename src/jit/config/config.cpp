@@ -200,6 +200,9 @@ constexpr Row settings_of_builds[] = {
       "whether compile(), for an automatic schedule or without one, leaves the tuning file alone, "
       "takes what it has, or measures what is not there, and keeps it"},
      read_word<&Config::tune>},
+    {{"COCONET_TUNE_S", "a number of seconds above 0", "20",
+      "how long compile() measures at most for COCONET_TUNE=on; then it takes the best so far"},
+     read<&Config::tune_limit>},
     {{"COCONET_TUNE_FILE", "a file", "tuning.json in COCONET_CACHE_DIR",
       "where what `coconet tune` and `coconet calibrate` measured is kept"},
      read<&Config::tune_file>},

@@ -4,16 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
 
 #include "coconet/config.h"
 #include "coconet/error.h"
 #include "ir/access.h"
+#include "ir/extents.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
 #include "jit/comm/worlds/nodes.h"
+#include "jit/config/log.h"
 #include "jit/run/compile.h"
+#include "jit/tune/timing.h"
 #include "jit/tune/tuner.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/schedule.h"
@@ -84,6 +90,65 @@ ChosenSchedule likely_schedule(const Asked& asked) {
   return chosen;
 }
 
+/// Says what a search does that the application waits for, on rank 0.
+class Narrator {
+ public:
+  Narrator(const Program& program, const Sizes& sizes, double seconds) : program_(program) {
+    say("the schedules of '{}' are measured, {}, for {:g} s at most", program.name(),
+        ir::extents_text(sizes), seconds);
+  }
+  void progress(const TuneOptions::Progress& now) {
+    constexpr std::chrono::seconds pause{5};
+    const auto time = std::chrono::steady_clock::now();
+    if (now.done == 0 || time < said_ + pause) return;
+    said_ = time;
+    say("{} of {} schedules of '{}' are measured, the quickest so far takes {:.4g} ms", now.done,
+        now.all, program_.name(), now.best_ms);
+  }
+  void finished(const Tuned& tuned) {
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin_;
+    if (tuned.sizes.empty()) {
+      say("after {:.1f} s nothing is measured yet: COCONET_TUNE_S gives it longer", took.count());
+      return;
+    }
+    const TunedSize& size = tuned.sizes.back();
+    say("after {:.1f} s, the quickest takes {:.4g} ms, {:.2f} of the time without a schedule{}",
+        took.count(), size.best_ms, size.unfused_ratio,
+        size.doubt.empty() ? "" : fmt::format("; uncertain: {}", size.doubt));
+  }
+
+ private:
+  /// At the level that is printed unless the user says otherwise: the application stands still.
+  template <class... Arguments>
+  void say(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+    log_warn("COCONET_TUNE=on: " + fmt::format(text, std::forward<Arguments>(arguments)...));
+  }
+
+  const Program& program_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now(), said_ = begin_;
+};
+
+/// Collective: measures what the program is to be scheduled by, for as long as COCONET_TUNE_S says,
+/// and keeps what it finds.
+void measure(const Program& program, const World& world, const Sizes& sizes,
+             const ParameterLists& lists, const sched::Cluster& cluster, bool is_known) {
+  Comm& comm = comm_of(world);
+  const auto limit = comm.config().tune_limit;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::optional<Narrator> narrator;
+  if (comm.rank() == 0)
+    narrator.emplace(program, sizes, std::chrono::duration<double>(limit).count());
+  TuneOptions options;
+  options.lists = lists;
+  options.cluster = cluster;
+  // Predictions for another machine rule out less.
+  if (!is_known) options.hopeless *= 2;
+  options.progress = [&](const TuneOptions::Progress& now) { narrator->progress(now); };
+  options.interrupted = [end] { return std::chrono::steady_clock::now() >= end; };
+  const Tuned tuned = tune_and_keep(program, world, {sizes}, options);
+  if (narrator) narrator->finished(tuned);
+}
+
 }  // namespace
 
 ChosenSchedule choose_schedule(const Program& program, const World& world, const Sizes& sizes,
@@ -107,8 +172,12 @@ ChosenSchedule choose_schedule(const Program& program, const World& world, const
     return known == nullptr ? nullptr : nearest_choice(*known, resolved);
   };
   const TuningFile::Choice* choice = look();
-  if (choice == nullptr && tune == "on" && file.on_disk != TuningFile::OnDisk::unreadable) {
-    (void)tune_and_keep(program, world, {resolved}, {.lists = lists});
+  const auto is_worth_measuring = [&] {
+    return choice == nullptr || (choice->preempted >= is_busy && is_machine_quiet(comm));
+  };
+  if (tune == "on" && file.on_disk != TuningFile::OnDisk::unreadable && is_worth_measuring()) {
+    measure(program, world, resolved, lists, likely_cluster(file, *platform, comm, cores),
+            file.machine(comm.size(), cores) != nullptr);
     file = read_tuning(comm, *platform, comm.config());
     choice = look();
   }
@@ -122,8 +191,9 @@ ChosenSchedule choose_schedule(const Program& program, const World& world, const
       chosen = {
           Schedule::parse(choice->schedule),
           fmt::format(
-              "it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured",
-              choice->over_unfused, choice->ms),
+              "it took {:.2f} of the time without a schedule, {:.4g} ms, when it was measured{}",
+              choice->over_unfused, choice->ms,
+              choice->doubt.empty() ? "" : fmt::format("; uncertain: {}", choice->doubt)),
           choice->collectives_by_mpi};
     }
     keep_on_nodes(asked, chosen);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
 
@@ -39,6 +40,10 @@ double rounded(double value) {
   constexpr double least = 0.01;
   const double scale = std::pow(10, 3 - std::floor(std::log10(std::max(value, least))));
   return std::round(std::max(value, least) * scale) / scale;
+}
+
+double rounded_share(double share) {
+  return std::round(1000 * share) / 1000;
 }
 
 /// The first line of /proc/cpuinfo that names the processor.
@@ -100,8 +105,15 @@ class Calibration {
   void go_on() const {
     if (interrupted_ && comm_.any_failed(interrupted_(), 0)) throw Interruption();
   }
-  /// After one that `cluster_` has.
-  void keep() const {
+  /// Collective: after one that `cluster_` has.
+  void keep() {
+    auto& measured = cluster_.measured ? *cluster_.measured : cluster_.measured.emplace();
+    const auto now = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+    measured.on = comm_.broadcast(sched::to_string(now), 0);
+    // An earlier process may have measured a part.
+    measured.preempted =
+        std::max(measured.preempted, rounded_share(greatest_of_all(comm_, occupancy_.preempted())));
+    if (!spreads_.empty()) measured.spread = rounded(median(spreads_));
     if (keep_) keep_();
   }
 
@@ -115,6 +127,9 @@ class Calibration {
     Contestant contestant(world_, program, schedule, sizes);
     std::vector<double> times;
     for (int i = 0; i < samples; ++i) times.push_back(contestant.sample());
+    const auto [least, most] = std::ranges::minmax(times);
+    spreads_.push_back(most / least);
+    occupancy_.add(contestant.occupancy());
     return 1000 * median(std::move(times));
   }
 
@@ -143,14 +158,41 @@ class Calibration {
     const Dim n = step.dim("n");
     const Value a = step.input("a", DType::f32, {n}, local);
     step.output("y", a + step.input("b", DType::f32, {n}, local));
-    for (const double bytes : memory_points) {
-      if (!cluster_.memory.empty() && cluster_.memory.back().bytes >= bytes) continue;
+    const auto rate = [&](double bytes) {
       const auto elements = static_cast<std::int64_t>(bytes / (3 * sizeof(float)));
       const double own = us(step, {{"n", elements}}) - cluster_.launch_us;
-      cluster_.memory.push_back(
-          {bytes, rounded(static_cast<double>(elements) * 3 * sizeof(float) / own / 1e3)});
+      return rounded(static_cast<double>(elements) * 3 * sizeof(float) / own / 1e3);
+    };
+    std::vector<Cluster::Rate>& memory = cluster_.memory;
+    const bool was_whole = memory.size() == std::size(memory_points);
+    for (const double bytes : memory_points) {
+      if (!memory.empty() && memory.back().bytes >= bytes) continue;
+      memory.push_back({bytes, rate(bytes)});
       keep();
     }
+    if (was_whole) return;
+    // No level of memory is slower than a larger one, but what a kernel costs besides is most of
+    // the least point.
+    std::vector<double> costs;
+    for (std::size_t i = 1; i < memory.size(); ++i) costs.push_back(1 / memory[i].gb_per_s);
+    measure_what_falls_again(costs, [&](std::size_t i) { return 1 / rate(memory[i + 1].bytes); });
+    for (std::size_t i = 1; i < memory.size(); ++i) memory[i].gb_per_s = rounded(1 / costs[i - 1]);
+    keep();
+  }
+
+  /// Times of a step over as many bytes as each of `points` says.
+  template <std::size_t count>
+  std::vector<Cluster::Time> times_of(const Program& step, const double (&points)[count],
+                                      const Schedule& schedule = Schedule()) {
+    const auto time = [&](std::size_t i) {
+      return us(step, {{"n", static_cast<std::int64_t>(points[i] / sizeof(float))}}, schedule);
+    };
+    std::vector<double> costs;
+    for (std::size_t i = 0; i < count; ++i) costs.push_back(time(i));
+    measure_what_falls_again(costs, time);
+    std::vector<Cluster::Time> times;
+    for (std::size_t i = 0; i < count; ++i) times.push_back({points[i], rounded(costs[i])});
+    return times;
   }
 
   /// Additions and multiplications of elements that stay in the first level of caches.
@@ -271,15 +313,10 @@ class Calibration {
     };
     for (const auto& row : rows) {
       if (cluster_.library.contains(row.op)) continue;
-      std::vector<Cluster::Time> times;
       Program step = program(std::string(to_string(row.op)));
       const Dim n = step.dim("n");
       step.output("y", row.make(step.input("x", DType::f32, {n}, row.layout)));
-      for (const double bytes : library_points) {
-        const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
-        times.push_back({bytes, rounded(us(step, {{"n", elements}}))});
-      }
-      cluster_.library[row.op] = std::move(times);
+      cluster_.library[row.op] = times_of(step, library_points);
       keep();
     }
   }
@@ -299,12 +336,7 @@ class Calibration {
         const Schedule schedule = Schedule("sum").fuse("sum", "all_reduce", {"total"}, knobs);
         const std::string way = knobs.algorithm + ", " + knobs.protocol;
         if (cluster_.mailboxes.contains(way)) continue;
-        std::vector<Cluster::Time> times;
-        for (const double bytes : mailbox_points) {
-          const auto elements = static_cast<std::int64_t>(bytes / sizeof(float));
-          times.push_back({bytes, rounded(us(step, {{"n", elements}}, schedule))});
-        }
-        cluster_.mailboxes[way] = std::move(times);
+        cluster_.mailboxes[way] = times_of(step, mailbox_points, schedule);
         keep();
       }
     }
@@ -316,6 +348,8 @@ class Calibration {
   Cluster& cluster_;
   const std::function<void()>& keep_;
   const std::function<bool()>& interrupted_;
+  Occupancy occupancy_;          ///< of this rank's thread
+  std::vector<double> spreads_;  ///< of what was measured, each the largest time over the least
 };
 
 }  // namespace
@@ -328,6 +362,21 @@ std::string device_of(const Platform& platform) {
   const std::string isa = HostCompiler::resolved_isa();
   return fmt::format("{} ({}), {} cores", processor_name(), isa.substr(0, isa.find('\n')),
                      sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+void measure_what_falls_again(std::vector<double>& costs,
+                              const std::function<double(std::size_t)>& again) {
+  constexpr double tolerance = 0.9;
+  constexpr int most_rounds = 3;
+  bool falls = true;
+  for (int round = 0; round < most_rounds && falls; ++round) {
+    falls = false;
+    for (std::size_t i = 1; i < costs.size(); ++i) {
+      if (costs[i] >= tolerance * costs[i - 1]) continue;
+      costs[i - 1] = std::min(costs[i - 1], again(i - 1));
+      falls = true;
+    }
+  }
 }
 
 bool calibrate(const World& world, sched::Cluster& cluster, const std::function<void()>& keep,

@@ -1,10 +1,12 @@
 // Timing executables.
 #include "jit/tune/timing.h"
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ir/access.h"
 #include "ir/graph.h"
@@ -16,11 +18,22 @@ namespace {
 
 constexpr double sample_ms = 2;  // or one step
 
-/// The ratio above which all pairs up to `pair` must be for the challenger to be given up:
-/// `hopeless` for one, less for two, and from three on it is enough that it never won.
-double least_hopeless(int pair, double hopeless) {
-  return pair == 0 ? hopeless : pair == 1 ? 1 + (hopeless - 1) / 3 : 1;
+double ms_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
 }
+
+/// What the calling thread occupied from its making on.
+class Stopwatch {
+ public:
+  [[nodiscard]] Occupancy occupancy() const {
+    return {ms_of(CLOCK_MONOTONIC) - wall_ms_, ms_of(CLOCK_THREAD_CPUTIME_ID) - cpu_ms_};
+  }
+
+ private:
+  double wall_ms_ = ms_of(CLOCK_MONOTONIC), cpu_ms_ = ms_of(CLOCK_THREAD_CPUTIME_ID);
+};
 
 /// Values as of a model in training: neither zeros nor what overflows in many steps.
 void fill_tensor(DType dtype, std::byte* data, std::size_t count) {
@@ -94,36 +107,86 @@ void Contestant::fill(SharedTensors* shared) {
 double Contestant::run(int steps) {
   Comm& comm = comm_of(world_);
   comm.barrier();
-  const auto begin = std::chrono::steady_clock::now();
+  const Stopwatch stopwatch;
   for (int i = 0; i < steps; ++i) step_.run(scalars_);
   step_.synchronize();
-  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-  return greatest_of_all(comm, took.count() / steps);
+  const Occupancy took = stopwatch.occupancy();
+  // Threads that wait for a GPU sleep.
+  if (platform_of(comm).traits().immediate) occupancy_.add(took);
+  return greatest_of_all(comm, took.wall_ms / steps);
 }
 
 double Contestant::sample() {
+  constexpr int most_stretches = 4;
   // Short ones find the caches as they leave them.
   if (steps_ > 1) (void)run(1);
-  return run(steps_);
+  const int stretches = std::min(steps_, most_stretches);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < stretches; ++i) least = std::min(least, run(steps_ / stretches));
+  return least;
 }
 
-Comparison compare(Contestant& champion, Contestant& challenger, int pairs, double hopeless) {
-  std::vector<double> ratios, own;
-  Comparison result;
-  for (int pair = 0; pair < pairs && !result.stopped; ++pair) {
+double Occupancy::preempted() const {
+  return wall_ms > 0 ? std::clamp(1 - cpu_ms / wall_ms, 0.0, 1.0) : 0;
+}
+
+bool is_machine_quiet(Comm& comm) {
+  constexpr double enough_ms = 30;  // several turns of whoever else wants the processor
+  comm.barrier();
+  const Stopwatch stopwatch;
+  Occupancy took;
+  do took = stopwatch.occupancy();
+  while (took.wall_ms < enough_ms);
+  return greatest_of_all(comm, took.preempted()) < is_busy;
+}
+
+namespace {
+
+/// Pairs of samples of two.
+class Pairs {
+ public:
+  Pairs(Contestant& champion, Contestant& challenger)
+      : champion_(champion), challenger_(challenger) {}
+
+  void add() {
     // Who comes first finds the caches as the other left them; they take turns.
-    double champion_ms = 0, challenger_ms = 0;
-    if (pair % 2 == 0) champion_ms = champion.sample();
-    challenger_ms = challenger.sample();
-    if (pair % 2 == 1) champion_ms = champion.sample();
-    ratios.push_back(challenger_ms / champion_ms);
-    own.push_back(challenger_ms);
-    result.stopped = hopeless > 0 && pair + 1 < pairs &&
-                     *std::ranges::min_element(ratios) > least_hopeless(pair, hopeless);
+    const bool champion_first = own_.size() % 2 == 0;
+    double champion_ms = 0;
+    if (champion_first) champion_ms = champion_.sample();
+    own_.push_back(challenger_.sample());
+    if (!champion_first) champion_ms = champion_.sample();
+    ratios_.add(own_.back() / champion_ms);
   }
-  result.ratio = median(ratios);
-  result.ms = median(own);
-  return result;
+  [[nodiscard]] const PairedRatios& ratios() const { return ratios_; }
+  [[nodiscard]] Comparison said(PairedRatios::Verdict verdict) const {
+    return {ratios_.median(), median(own_), verdict};
+  }
+
+ private:
+  Contestant& champion_;
+  Contestant& challenger_;
+  PairedRatios ratios_;
+  std::vector<double> own_;
+};
+
+}  // namespace
+
+Comparison compare(Contestant& champion, Contestant& challenger, const Pairing& pairing) {
+  using Verdict = PairedRatios::Verdict;
+  Pairs pairs(champion, challenger);
+  Verdict verdict = Verdict::open;
+  while (verdict == Verdict::open && pairs.ratios().count() < pairing.most) {
+    pairs.add();
+    verdict = pairs.ratios().verdict(pairing.quicker, pairing.hopeless);
+  }
+  if (verdict == Verdict::open) verdict = pairs.ratios().last_verdict(pairing.quicker);
+  return pairs.said(verdict);
+}
+
+Comparison compare_all(Contestant& champion, Contestant& challenger, int pairs) {
+  Pairs all(champion, challenger);
+  for (int pair = 0; pair < pairs; ++pair) all.add();
+  return all.said(PairedRatios::Verdict::open);
 }
 
 }  // namespace coconet::jit

@@ -9,6 +9,7 @@
 #include "coconet/executable.h"
 #include "coconet/world.h"
 #include "jit/run/compile.h"
+#include "jit/tune/paired_ratios.h"
 
 namespace coconet::jit {
 
@@ -23,6 +24,21 @@ class SharedTensors {
   std::map<std::pair<std::string, std::size_t>, Buffer> buffers_;
 };
 
+/// How long threads of ranks ran, and how much of it on a processor.
+struct Occupancy {
+  double wall_ms = 0, cpu_ms = 0;
+  void add(const Occupancy& other) {
+    wall_ms += other.wall_ms;
+    cpu_ms += other.cpu_ms;
+  }
+  /// The share that other processes took; 0 of nothing.
+  [[nodiscard]] double preempted() const;
+};
+/// From this share on, what was measured is not relied on.
+inline constexpr double is_busy = 0.1;
+/// Collective: whether other processes leave the ranks their processors now, for some milliseconds.
+[[nodiscard]] bool is_machine_quiet(Comm& comm);
+
 /// An executable with data in all that it reads, and the scalars that it runs with.
 class Contestant {
  public:
@@ -33,9 +49,12 @@ class Contestant {
              const Sizes& sizes, const ParameterLists& lists = {},
              const CompileChoices& choices = {}, SharedTensors* shared = nullptr);
 
-  /// Collective: milliseconds of a step, on the rank where it takes longest: the mean of as many as
-  /// take some milliseconds, after one that brings the caches to where a step leaves them.
+  /// Collective: milliseconds of a step, on the rank where it takes longest, after one that brings
+  /// the caches to where a step leaves them: the least of the means of a few stretches, as what
+  /// else the machine does makes them longer and never shorter.
   double sample();
+  /// Of this rank's thread so far, on the host.
+  [[nodiscard]] const Occupancy& occupancy() const { return occupancy_; }
 
  private:
   void fill(SharedTensors* shared);
@@ -44,20 +63,29 @@ class Contestant {
   World world_;
   Executable step_;
   std::vector<ScalarValue> scalars_;
+  Occupancy occupancy_;
   int steps_ = 1;  ///< of a sample
 };
 
 struct Comparison {
   double ratio = 0;  ///< the median of the challenger's time over the champion's, sample by sample
   double ms = 0;     ///< the challenger's median
-  bool stopped = false;  ///< early, because the first ratios were hopeless
+  /// Whether the ratio is below `Pairing::quicker`, or above it; open where the pairs do not say.
+  PairedRatios::Verdict verdict = PairedRatios::Verdict::open;
+};
+/// How two are compared.
+struct Pairing {
+  int most = 31;        ///< pairs; fewer where they say earlier which is quicker
+  double quicker = 1;   ///< what counts as quicker: a ratio below that
+  double hopeless = 0;  ///< four pairs above that end it; 0: they do not
 };
 
-/// Collective: samples of both in turn, so that a machine that changes its speed changes both.
-/// The challenger is given up when it took `hopeless` times as long in the first pair, a third as
-/// much beyond 1 in both of the first two, or never won in three; 0: never. All ranks get the same.
-[[nodiscard]] Comparison compare(Contestant& champion, Contestant& challenger, int pairs,
-                                 double hopeless);
+/// Collective: samples of both in turn, so that a machine that changes its speed changes both,
+/// until they say which is quicker. All ranks get the same.
+[[nodiscard]] Comparison compare(Contestant& champion, Contestant& challenger,
+                                 const Pairing& pairing);
+/// Collective: all of so many pairs.
+[[nodiscard]] Comparison compare_all(Contestant& champion, Contestant& challenger, int pairs);
 
 /// Of at least one value.
 [[nodiscard]] double median(std::vector<double> values);

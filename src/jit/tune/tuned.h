@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "coconet/executable.h"
+#include "jit/tune/paired_ratios.h"
 #include "jit/tune/variant.h"
 #include "sched/cost/cluster.h"
 
@@ -20,7 +21,8 @@ struct Trial {
   /// Over the program without a schedule: the median of pairs with the quickest at the time, times
   /// that one's. Machines that change their speed do not change it, as they do `ms`.
   double relative = 1;
-  bool stopped = false;  ///< early, as hopeless
+  /// Beside the quickest at the time; open where the two could not be told apart.
+  PairedRatios::Verdict verdict = PairedRatios::Verdict::open;
 };
 
 /// All candidates of a size that run differently, whatever is predicted, each beside the program
@@ -41,6 +43,8 @@ struct TunedSize {
   double best_ms = 0;
   double unfused_ratio = 1;   ///< the best's time over that of the program without a schedule
   std::vector<Trial> trials;  ///< of the search, in the order in which they were measured
+  double preempted = 0;  ///< the share of the ranks' processors that other processes took, at most
+  std::string doubt = {};  ///< why the best may not be that; empty where nothing says so
   std::optional<AllMeasured> all = {};
 };
 

@@ -29,6 +29,8 @@
 namespace coconet::jit {
 namespace {
 
+using Verdict = PairedRatios::Verdict;
+
 constexpr double tie = 0.99;       // what counts as quicker than the quickest so far
 constexpr double knob_tie = 0.97;  // and for knobs, which nobody should write down for nothing
 /// Whether COCONET_COLLECTIVES=mpi could change what the program without a schedule does.
@@ -240,6 +242,7 @@ class Tuner {
     TunedSize result;
     std::shared_ptr<Contestant> champion, unfused;  ///< the first may be the second
     double relative = 1;                            ///< of the champion
+    Occupancy occupancy = {};                       ///< of this rank, by those that are gone
   };
 
   /// Collective: measures a variant beside the quickest so far. Whether the search goes on.
@@ -250,17 +253,20 @@ class Tuner {
     ++done_;
     std::unique_ptr<Contestant> challenger = make(variant, contest.sizes);
     if (!challenger) return true;
-    Trial trial{variant, predicted_us, 0, 1, false};
+    Trial trial{variant, predicted_us, 0, 1, Verdict::open};
     if (!contest.champion) {
       trial.ms = challenger->sample();
       result.best = variant;
       result.best_ms = trial.ms;
       contest.champion = contest.unfused = std::move(challenger);
     } else {
-      const Comparison found =
-          compare(*contest.champion, *challenger, pairs_for(result.best_ms), hopeless_ratio);
-      trial = {variant, predicted_us, found.ms, found.ratio * contest.relative, found.stopped};
-      if (found.ratio < (variant.knobs == Knobs{} ? tie : knob_tie)) {
+      const Comparison found = compare(*contest.champion, *challenger,
+                                       {.most = pairs_for(result.best_ms),
+                                        .quicker = variant.knobs == Knobs{} ? tie : knob_tie,
+                                        .hopeless = hopeless_ratio});
+      trial = {variant, predicted_us, found.ms, found.ratio * contest.relative, found.verdict};
+      contest.occupancy.add(challenger->occupancy());
+      if (found.verdict == Verdict::quicker) {
         contest.champion = std::move(challenger);
         result.best = variant;
         result.best_ms = found.ms;
@@ -274,7 +280,7 @@ class Tuner {
   /// Whether the search goes on.
   bool tune_size(const Waiting& waiting) {
     tensors_ = {};
-    Contest contest{waiting.sizes, {waiting.sizes, {}, 0, 1, {}}, nullptr, nullptr, 1};
+    Contest contest{waiting.sizes, {.sizes = waiting.sizes, .best = {}, .trials = {}}, {}, {}};
     bool goes_on = true;
     for (const std::size_t index : waiting.candidates)
       goes_on = goes_on && challenge(contest, {index, {}}, waiting.predicted_us[index]);
@@ -283,27 +289,53 @@ class Tuner {
     if (goes_on && options_.knobs) goes_on = tune_knobs(contest, waiting);
     TunedSize& result = contest.result;
     if (contest.champion != contest.unfused) {
-      const Comparison last =
-          compare(*contest.unfused, *contest.champion, pairs_for(result.best_ms), never_hopeless);
+      const Comparison last = compare(*contest.unfused, *contest.champion,
+                                      {.most = pairs_for(result.best_ms), .quicker = tie});
       result.unfused_ratio = last.ratio;
-      if (last.ratio >= tie) {
+      if (last.verdict != Verdict::quicker) {
         contest.champion = contest.unfused;
+        contest.relative = 1;
         result.best = {};
         result.best_ms /= last.ratio;
         result.unfused_ratio = 1;
       }
     }
+    find_doubt(contest, goes_on);
     if (goes_on && options_.exhaustive) goes_on = measure_all(contest, waiting);
     if (contest.champion) tuned_.sizes.push_back(std::move(result));
     tuned_.whole = tuned_.whole && goes_on;
     return goes_on;
   }
 
+  /// Collective: what speaks against the choice.
+  void find_doubt(Contest& contest, bool is_whole) {
+    if (contest.unfused) contest.occupancy.add(contest.unfused->occupancy());
+    TunedSize& result = contest.result;
+    result.preempted = greatest_of_all(comm(), contest.occupancy.preempted());
+    if (result.preempted >= is_busy) {
+      result.doubt = fmt::format("other processes took {:.0f} % of the ranks' processors meanwhile",
+                                 100 * result.preempted);
+      return;
+    }
+    if (!is_whole) {
+      result.doubt = "the search ended early";
+      return;
+    }
+    for (const Trial& trial : result.trials) {
+      if (trial.verdict != Verdict::open || trial.relative >= knob_tie * contest.relative ||
+          trial.variant == result.best)
+        continue;
+      result.doubt =
+          fmt::format("'{}' seemed to take {:.2f} of its time, and could not be told from it",
+                      describe(tuned_.space, trial.variant), trial.relative / contest.relative);
+    }
+  }
+
   /// Collective: every candidate beside the program without a schedule, twice, and then the few
   /// quickest beside what the search chose.
   bool measure_all(Contest& contest, const Waiting& waiting) {
     constexpr std::size_t finalists = 5;
-    constexpr int final_pairs = 15;
+    constexpr int final_pairs = 15, most_pairs = 5;
     AllMeasured all;
     std::vector<double> first, second;
     for (std::size_t index = 1; index < tuned_.space.candidates.size(); ++index) {
@@ -311,16 +343,16 @@ class Tuner {
       if (is_another_[index]) continue;
       const std::unique_ptr<Contestant> one = make({index, {}}, contest.sizes);
       if (!one) continue;
-      const int pairs = (pairs_for(contest.result.best_ms) + 1) / 2 + 1;
-      const Comparison a = compare(*contest.unfused, *one, pairs, never_hopeless);
-      const Comparison b = compare(*contest.unfused, *one, pairs, never_hopeless);
+      const int pairs = std::min(pairs_for(contest.result.best_ms), most_pairs);
+      const Comparison a = compare_all(*contest.unfused, *one, pairs);
+      const Comparison b = compare_all(*contest.unfused, *one, pairs);
       first.push_back(a.ratio);
       second.push_back(b.ratio);
       all.trials.push_back({{index, {}},
                             waiting.predicted_us[index],
                             (a.ms + b.ms) / 2,
                             (a.ratio + b.ratio) / 2,
-                            false});
+                            Verdict::open});
     }
     all.repeatability = rank_correlation(first, second);
     std::vector<Trial> quickest = all.trials;
@@ -328,7 +360,7 @@ class Tuner {
     quickest.resize(std::min(quickest.size(), finalists));
     const auto over = [&](const Variant& variant) {
       const std::unique_ptr<Contestant> other = make(variant, contest.sizes);
-      return other ? compare(*other, *contest.champion, final_pairs, never_hopeless).ratio : 1.0;
+      return other ? compare_all(*other, *contest.champion, final_pairs).ratio : 1.0;
     };
     for (const Trial& trial : quickest) {
       if (trial.variant != contest.result.best)
@@ -385,9 +417,9 @@ class Tuner {
     return std::min(std::max(static_cast<std::size_t>(most), least), options_.most);
   }
 
-  /// Fewer of long steps, of which single ones are about alike.
+  /// Fewer of long steps, so that a comparison takes some seconds at most.
   [[nodiscard]] int pairs_for(double ms) const {
-    constexpr double enough_ms = 60;
+    constexpr double enough_ms = 1000;
     constexpr int least = 3;
     const int pairs = static_cast<int>(std::min<double>(enough_ms / ms, options_.pairs));
     return std::min(std::max(pairs, least), options_.pairs);
@@ -405,7 +437,7 @@ class Tuner {
     return comm().any_failed(options_.interrupted(), 0);
   }
 
-  static constexpr double hopeless_ratio = 1.3, never_hopeless = 0;
+  static constexpr double hopeless_ratio = 1.3;
 
   const Program& program_;
   const World& world_;
@@ -430,7 +462,8 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
   Comm& comm = comm_of(world);
   const int cores = platform_of(comm).cores_of(comm, comm.config()).count;
   if (!options.cluster) {
-    if (file.machine(world.size(), cores) == nullptr) {
+    const sched::Cluster* const known = file.machine(world.size(), cores);
+    if (known == nullptr || is_outdated(comm, *known)) {
       const auto begin = std::chrono::steady_clock::now();
       machine.whole = measure_machine(world, file, {keep, options.interrupted});
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -446,7 +479,7 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
     file.set(program.name(), digest,
              {ir::resolve_sizes(*ir::graph_of(program), size.sizes, options.lists),
               best_schedule(program, so_far, size).json(), size.best_ms, size.unfused_ratio,
-              size.best.by_mpi});
+              size.best.by_mpi, size.preempted, size.doubt});
     keep(file);
   };
   Tuned tuned = Tuner(program, world, options, keep_last).run(sizes);

@@ -32,7 +32,7 @@ struct TuneOptions {
   /// After the search, whatever it left out is measured, too: `TunedSize::all`.
   bool exhaustive = false;
   bool knobs = true;  ///< whether those of the quickest plan are searched, too
-  int pairs = 7;      ///< of samples, at most, of a candidate and the quickest so far
+  int pairs = 31;     ///< of samples, at most, of a candidate and the quickest so far
   /// Called on rank 0 before each measurement: of how many, and the best so far.
   struct Progress {
     std::size_t done = 0, all = 0;

@@ -30,7 +30,8 @@ double positive(const JsonElement& element) {
 }
 
 TuningFile::Choice parse_choice(const JsonElement& element) {
-  element.require_object({"sizes", "ms", "over_unfused", "schedule", "collectives"});
+  element.require_object(
+      {"sizes", "ms", "over_unfused", "schedule", "collectives", "preempted", "doubt"});
   TuningFile::Choice choice;
   for (const auto& [name, extent] : element.at("sizes").members())
     choice.sizes[name] = extent.integer(1);
@@ -43,6 +44,11 @@ TuningFile::Choice parse_choice(const JsonElement& element) {
       collectives->fail(fmt::format("'{}' is none of the ways that collectives are kept to; mpi is",
                                     collectives->string()));
   }
+  if (const auto preempted = element.find("preempted")) {
+    choice.preempted = preempted->number();
+    if (!(choice.preempted >= 0 && choice.preempted <= 1)) preempted->wrong_type("a share, 0 to 1");
+  }
+  if (const auto doubt = element.find("doubt")) choice.doubt = doubt->string();
   return choice;
 }
 
@@ -184,6 +190,8 @@ std::string to_json(const TuningFile& file) {
                          {"over_unfused", choice.over_unfused},
                          {"schedule", ir::json_of(choice.schedule)}});
       if (choice.collectives_by_mpi) choices.back()["collectives"] = "mpi";
+      if (choice.preempted > 0) choices.back()["preempted"] = choice.preempted;
+      if (!choice.doubt.empty()) choices.back()["doubt"] = choice.doubt;
     }
     out["programs"].push_back(
         {{"name", program.name}, {"digest", program.digest}, {"choices", std::move(choices)}});

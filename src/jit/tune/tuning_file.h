@@ -25,6 +25,8 @@ struct TuningFile {
     double ms = 0;
     double over_unfused = 1;  ///< its time over that of the program without a schedule
     bool collectives_by_mpi = false;
+    double preempted = 0;    ///< the share of the ranks' processors that others took meanwhile
+    std::string doubt = {};  ///< why it may not be the quickest; empty where nothing says so
   };
   struct TunedProgram {
     std::string name;
@@ -83,6 +85,9 @@ struct Measuring {
 /// from where it was interrupted before. Whether it came to its end.
 [[nodiscard]] bool measure_machine(const World& world, TuningFile& file,
                                    const Measuring& measuring);
+/// Collective: whether the machine was measured more than 90 days ago, or beside other processes
+/// that are gone.
+[[nodiscard]] bool is_outdated(Comm& comm, const sched::Cluster& machine);
 /// This machine as COCONET_TUNE_FILE has it, with so many ranks; nothing where it does not.
 [[nodiscard]] std::optional<sched::Cluster> known_machine(int ranks);
 /// Collective: once for a world, unless COCONET_TUNE is off: the host's collectives choose their

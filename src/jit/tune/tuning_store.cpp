@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "coconet/config.h"
@@ -13,6 +14,7 @@
 #include "jit/config/log.h"
 #include "jit/tune/calibrate.h"
 #include "jit/tune/measure_ways.h"
+#include "jit/tune/timing.h"
 #include "jit/tune/tuning_file.h"
 
 namespace coconet::jit {
@@ -129,6 +131,24 @@ bool measure_machine(const World& world, TuningFile& file, const Measuring& meas
   if (is_whole || !is_again) file = std::move(next);
   if (is_whole && measuring.keep) measuring.keep(file);
   return is_whole;
+}
+
+bool is_outdated(Comm& comm, const sched::Cluster& machine) {
+  constexpr std::chrono::days too_old{90};
+  if (!machine.measured) return false;
+  const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  const auto then = sched::parse_day(machine.measured->on);
+  if (comm.any_failed(then && today - *then > too_old, 0)) {
+    log_info(
+        fmt::format("the machine was measured on {}, and is measured again", machine.measured->on));
+    return true;
+  }
+  if (machine.measured->preempted < is_busy || !is_machine_quiet(comm)) return false;
+  log_info(
+      fmt::format("other processes took {:.0f} % of the ranks' processors when the machine was "
+                  "measured; they are gone, and it is measured again",
+                  100 * machine.measured->preempted));
+  return true;
 }
 
 std::optional<sched::Cluster> known_machine(int ranks) {

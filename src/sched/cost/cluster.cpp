@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
@@ -122,13 +123,39 @@ std::map<std::string, std::vector<Cluster::Time>> parse_mailboxes(const JsonElem
   return times;
 }
 
+Cluster::Measured parse_measured(const JsonElement& element) {
+  element.require_object({"on", "spread", "preempted"});
+  const JsonElement on = element.at("on");
+  Cluster::Measured measured{on.string(), positive(element.at("spread")),
+                             not_negative(element.at("preempted"))};
+  if (!parse_day(measured.on))
+    on.fail(fmt::format("'{}' is no day, such as 2026-11-28", measured.on));
+  return measured;
+}
+
 Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_begun) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_cluster and others");
   root.require_version("coconet_cluster", format_version);
-  root.require_object({"coconet_cluster", "name", "description", "nodes", "ranks_per_node", "cores",
-                       "memory", "launch_us", "jump_us", "barrier_us", "pointwise_gop_per_s",
-                       "matmul_gop_per_s", "overlaps", "link_gb_per_s", "kernels_cross_nodes",
-                       "nccl", "library", "mailboxes", "lines"});
+  root.require_object({"coconet_cluster",
+                       "name",
+                       "description",
+                       "nodes",
+                       "ranks_per_node",
+                       "cores",
+                       "memory",
+                       "launch_us",
+                       "jump_us",
+                       "barrier_us",
+                       "pointwise_gop_per_s",
+                       "matmul_gop_per_s",
+                       "overlaps",
+                       "link_gb_per_s",
+                       "kernels_cross_nodes",
+                       "nccl",
+                       "library",
+                       "mailboxes",
+                       "lines",
+                       "measured"});
   Cluster cluster;
   cluster.name = root.at("name").name();
   if (const auto description = root.find("description"))
@@ -157,6 +184,7 @@ Cluster parse_root(const JsonElement& root, std::optional<int> nodes, bool is_be
   if (const auto mailboxes = root.find("mailboxes"))
     cluster.mailboxes = parse_mailboxes(*mailboxes);
   if (const auto lines = root.find("lines")) cluster.lines = parse_times(*lines);
+  if (const auto measured = root.find("measured")) cluster.measured = parse_measured(*measured);
   if (cluster.nodes > 1 && !cluster.nccl)
     root.fail(fmt::format("the key 'nccl' is missing: it says what joins {} nodes", cluster.nodes));
   return cluster;
@@ -216,6 +244,23 @@ nlohmann::ordered_json as_json(const NcclTopology::Paths& paths) {
 }
 
 }  // namespace
+
+std::optional<std::chrono::sys_days> parse_day(const std::string& text) {
+  int year = 0, end = 0;
+  unsigned month = 0, day = 0;
+  if (std::sscanf(text.c_str(), "%4d-%2u-%2u%n", &year, &month, &day, &end) != 3 ||
+      static_cast<std::size_t>(end) != text.size())
+    return {};
+  const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
+                                         std::chrono::day(day)};
+  return date.ok() ? std::optional(std::chrono::sys_days(date)) : std::nullopt;
+}
+
+std::string to_string(std::chrono::sys_days day) {
+  const std::chrono::year_month_day date(day);
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+}
 
 double Cluster::memory_gb_per_s(double bytes) const {
   const auto above =
@@ -283,6 +328,10 @@ std::string to_json(const Cluster& cluster) {
     out["library"][std::string(to_string(op))] = as_json(times);
   for (const auto& [way, times] : cluster.mailboxes) out["mailboxes"][way] = as_json(times);
   if (!cluster.lines.empty()) out["lines"] = as_json(cluster.lines);
+  if (const auto& measured = cluster.measured) {
+    out["measured"] = {
+        {"on", measured->on}, {"spread", measured->spread}, {"preempted", measured->preempted}};
+  }
   return ir::json_text(out, 2) + "\n";
 }
 

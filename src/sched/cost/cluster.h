@@ -1,6 +1,7 @@
 // The description of a machine or a cluster that plans are estimated for, and its JSON.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <span>
@@ -38,6 +39,13 @@ struct Cluster {
   std::map<DType, double> matmul_gop_per_s;
   /// Whether steps that overlap run at once: where a rank has one core they do not.
   bool overlaps = true;
+  /// How it was measured; nothing where it was written.
+  struct Measured {
+    std::string on;        ///< the day, in UTC: "2026-11-28"
+    double spread = 1;     ///< the largest of a few equal times over the least, as a rule
+    double preempted = 0;  ///< the share of the ranks' processors that other processes took
+  };
+  std::optional<Measured> measured;
 
   /// Bytes that a rank receives from its node's others, while it sends as many. Nothing where ranks
   /// share memory: what they exchange is then read and written like the rest.
@@ -72,6 +80,10 @@ struct Cluster {
   [[nodiscard]] double lines_us(double bytes) const;
   [[nodiscard]] std::optional<double> mailboxes_us(const std::string& way, double bytes) const;
 };
+
+/// A day as `Measured::on` has it; nothing where it is none.
+[[nodiscard]] std::optional<std::chrono::sys_days> parse_day(const std::string& text);
+[[nodiscard]] std::string to_string(std::chrono::sys_days day);
 
 /// "dgx2.json", and what is in it.
 struct ShippedCluster {

@@ -55,6 +55,7 @@ TEST_CASE("an empty environment gives the documented defaults") {
   CHECK(parsed.config.jit_jobs == 0);
   CHECK(parsed.config.dump_dir.empty());
   CHECK(parsed.config.host_id.empty());
+  CHECK(parsed.config.tune_limit == 20s);
   CHECK(parsed.config.timeout == 300s);
   CHECK(parsed.config.compile_timeout == 120s);
 }
@@ -88,6 +89,7 @@ TEST_CASE("every variable reaches its field") {
                                {"COCONET_JIT_JOBS", "6"},
                                {"COCONET_DUMP_DIR", "/var/dump"},
                                {"COCONET_HOST_ID", "ada"},
+                               {"COCONET_TUNE_S", "0.5"},
                                {"COCONET_TIMEOUT_S", "2.5"},
                                {"COCONET_COMPILE_TIMEOUT_S", "7"}});
   CHECK(config.log_level == "debug");
@@ -113,6 +115,7 @@ TEST_CASE("every variable reaches its field") {
   CHECK(config.jit_jobs == 6);
   CHECK(config.dump_dir == "/var/dump");
   CHECK(config.host_id == "ada");
+  CHECK(config.tune_limit == 500ms);
   CHECK(config.timeout == 2500ms);
   CHECK(config.compile_timeout == 7s);
 }
@@ -227,7 +230,7 @@ TEST_CASE("an unknown COCONET_ name warns with the nearest known one") {
         "COCONET_VECTOR_BYTES, COCONET_CHUNK_BYTES, COCONET_CXX, COCONET_CXXFLAGS, "
         "COCONET_ARCH, COCONET_LINE_INFO, COCONET_CUDA_PATH, COCONET_CACHE_DIR, COCONET_CACHE, "
         "COCONET_CACHE_PATH, COCONET_CACHE_MAX_SIZE, COCONET_CACHE_MAX_FILES, COCONET_JIT_JOBS, "
-        "COCONET_TUNE, COCONET_TUNE_FILE, "
+        "COCONET_TUNE, COCONET_TUNE_S, COCONET_TUNE_FILE, "
         "COCONET_DUMP_DIR, "
         "COCONET_HOST_ID, COCONET_TIMEOUT_S, COCONET_COMPILE_TIMEOUT_S");
 }

@@ -12,6 +12,7 @@
 #include "coconet/programs.h"
 #include "coconet/schedule.h"
 #include "ir/access.h"
+#include "jit/tune/calibrate.h"
 #include "jit/tune/timing.h"
 #include "sample.h"
 #include "sched/tune/canonical.h"
@@ -156,26 +157,62 @@ TEST_CASE("progress goes up to what there is, and every size is told") {
   CHECK(last + 1 == all);
 }
 
-TEST_CASE("a comparison gives up early on what takes far longer") {
+TEST_CASE("a comparison ends when its pairs say which is quicker") {
   World::local(2, [](World& world) {
+    using Verdict = jit::PairedRatios::Verdict;
     const Program program = programs::sgd(Mesh::over(world));
     jit::Contestant small(world, program, Schedule(), {{"n", 64}});
     jit::Contestant large(world, program, Schedule(), {{"n", 1 << 20}});
-    // Whatever a clock says, all takes longer than next to nothing, and nothing is hopeless for 0.
-    if (!jit::compare(small, large, 5, 1e-12).stopped || jit::compare(small, large, 3, 0).stopped)
-      throw InternalError("a comparison does not end where it should");
+    // Whatever a clock says, all takes longer than next to nothing, and less than for ever.
+    if (jit::compare(small, large, {.quicker = 1e-12}).verdict != Verdict::slower ||
+        jit::compare(small, large, {.quicker = 1e-12, .hopeless = 1e-12}).verdict !=
+            Verdict::slower ||
+        jit::compare(large, small, {.quicker = 1e12}).verdict != Verdict::quicker ||
+        jit::compare(large, small, {.most = 2, .quicker = 1e12}).verdict != Verdict::quicker ||
+        jit::compare_all(small, large, 2).verdict != Verdict::open)
+      throw InternalError("a comparison does not say what it should");
     if (!test::runs_all()) return;  // a busy machine may take any time
-    const jit::Comparison up = jit::compare(small, large, 5, 2);
-    const jit::Comparison down = jit::compare(large, small, 3, 2);
-    if (!up.stopped || up.ratio < 2 || down.stopped || down.ratio > 1)
+    const jit::Comparison up = jit::compare(small, large, {.hopeless = 2});
+    const jit::Comparison down = jit::compare(large, small, {});
+    if (up.verdict != Verdict::slower || up.ratio < 2 || down.verdict != Verdict::quicker)
       throw InternalError("the larger one is not slower");
   });
+}
+
+TEST_CASE("what ran on its processor all the time was not preempted") {
+  CHECK(jit::Occupancy{}.preempted() == 0);
+  CHECK(jit::Occupancy{10, 10}.preempted() == 0);
+  CHECK(jit::Occupancy{10, 10.01}.preempted() == 0);
+  jit::Occupancy all{10, 10};
+  all.add({30, 10});
+  CHECK(all.preempted() == Approx(0.5));
+}
+
+TEST_CASE("a cost that falls as sizes grow has the one before it measured again") {
+  std::vector<double> costs = {1, 9, 3, 2.9, 5};
+  std::vector<std::size_t> asked;
+  jit::measure_what_falls_again(costs, [&](std::size_t place) {
+    asked.push_back(place);
+    return 2.0;
+  });
+  CHECK(asked == std::vector<std::size_t>{1});
+  CHECK(costs == std::vector<double>{1, 2, 3, 2.9, 5});
+  // What stays as it was is asked for three times, and keeps its least.
+  asked.clear();
+  costs = {8, 2};
+  jit::measure_what_falls_again(costs, [&](std::size_t place) {
+    asked.push_back(place);
+    return 10.0 - static_cast<double>(asked.size());
+  });
+  CHECK(asked == std::vector<std::size_t>{0, 0, 0});
+  CHECK(costs == std::vector<double>{7, 2});
 }
 
 TEST_CASE("rank correlation is 1 in the same order, -1 in the opposite one, and takes ties") {
   const auto trials = [](std::vector<std::pair<double, double>> times) {
     std::vector<jit::Trial> found;
-    for (const auto& [predicted, ms] : times) found.push_back({{}, predicted, 1, ms, false});
+    for (const auto& [predicted, ms] : times)
+      found.push_back({{}, predicted, 1, ms, jit::PairedRatios::Verdict::open});
     return found;
   };
   CHECK(jit::rank_correlation(trials({{1, 10}, {2, 30}, {3, 1000}})) == Approx(1));

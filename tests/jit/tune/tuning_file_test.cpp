@@ -37,6 +37,11 @@ TEST_CASE("a tuning file survives JSON") {
   file.set("sgd", "digest", choice({{"n", 64}}));
   file.set("sgd", "digest", choice({{"n", 128}}, 2));
   file.set("adam", "other", choice({}));
+  TuningFile::Choice uncertain = choice({});
+  uncertain.preempted = 0.25;
+  uncertain.doubt = "a \"reason\"";
+  file.set("lamb", "third", uncertain);
+  file.machines[2].measured = {"2026-11-28", 1.04, 0.125};
   const TuningFile read = jit::parse_tuning(to_json(file));
   CHECK(to_json(read) == to_json(file));
   CHECK(read.device == file.device);
@@ -45,6 +50,9 @@ TEST_CASE("a tuning file survives JSON") {
   CHECK(read.find("digest")->choices.size() == 2);
   CHECK(read.find("digest")->choices[1].ms == 2);
   CHECK(read.find("nothing") == nullptr);
+  CHECK(read.find("third")->choices[0].preempted == 0.25);
+  CHECK(read.find("third")->choices[0].doubt == uncertain.doubt);
+  CHECK(read.machines.at(2).measured->on == "2026-11-28");
 }
 
 TEST_CASE("what is set again for the same sizes takes the place of what was there") {
@@ -100,6 +108,11 @@ TEST_CASE("what is wrong in a tuning file is named with its place") {
   CHECK_THAT(refusal([] { (void)jit::parse_tuning("[]"); }), Contains("coconet_tuning"));
   CHECK_THAT(refusal([] { (void)jit::parse_tuning(R"({"coconet_tuning": 9})"); }),
              Contains("/coconet_tuning") && Contains("version 9 is unknown"));
+  CHECK_THAT(
+      complaint(R"("programs": [{"name": "p", "digest": "d", "choices": [{"sizes": {}, "ms": 1,
+      "over_unfused": 1, "schedule": {"coconet_schedule": 1, "name": "s", "steps": []},
+      "preempted": 1.5}]}])"),
+      Contains("/choices/0/preempted: is the number 1.5; it must be a share, 0 to 1"));
   CHECK_THAT(complaint(R"("machine": [])"), Contains("unknown key 'machine'"));
   CHECK_THAT(complaint(R"("machines": [{"coconet_cluster": 1, "name": "m"}])"),
              Contains("/machines/0"));

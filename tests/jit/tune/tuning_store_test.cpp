@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 
 #include "child_process.h"
@@ -148,6 +149,19 @@ TEST_CASE("tunes one size and dies", "[.][tunes_one_size_and_dies]") {
 
 TEST_CASE("what is found at a size is kept before the next one is measured") {
   require_one_choice("tunes_one_size_and_dies");
+}
+
+TEST_CASE("a machine that was measured three months ago is measured again") {
+  const World world = World::self();
+  jit::Comm& comm = jit::comm_of(world);
+  sched::Cluster machine = sched::load_cluster("host-2rank");
+  CHECK_FALSE(jit::is_outdated(comm, machine));
+  const auto today = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  machine.measured.emplace();
+  for (const int days : {0, 80, 100, 10000}) {
+    machine.measured->on = sched::to_string(today - std::chrono::days(days));
+    CHECK(jit::is_outdated(comm, machine) == (days > 90));
+  }
 }
 
 TEST_CASE("a machine that is measured again stays as it was until that is done") {

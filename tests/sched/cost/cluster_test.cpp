@@ -77,6 +77,10 @@ TEST_CASE("a bad cluster is refused with the place and the reason") {
         "cluster JSON at /launch_us: is the number -1; it must be a number of at least 0");
   CHECK(with("/barrier_us", "fast") ==
         "cluster JSON at /barrier_us: is a string; it must be a number");
+  for (const std::string day : {"2026-02-30", "2026-11", "2026-11-28 ", "yesterday", ""}) {
+    CHECK(with("/measured", {{"on", day}, {"spread", 1}, {"preempted", 0}}) ==
+          "cluster JSON at /measured/on: '" + day + "' is no day, such as 2026-11-28");
+  }
   CHECK(with("/memory", json::array()) ==
         "cluster JSON at /memory: there must be a point at least: {\"bytes\": 1e9, \"gb_per_s\": "
         "10}");
