@@ -1,13 +1,16 @@
 // AdamW with what training asks for beside its formula, against the same kernel without: groups,
-// and clipping by norm together with loss scaling.
+// and clipping by norm together with loss scaling; and with these in the memory of an application
+// that names no schedule, against the fused kernel.
 #pragma once
 
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "adam_update.h"
+#include "arrays.h"
 #include "coconet/coconet.h"
 #include "optimizer_step.h"
 #include "rows.h"
@@ -73,6 +76,47 @@ inline void measure_options(const coconet::World& world, const std::string& name
             .floor_ms = fastest(contestants, {"without"})});
 }
 
+/// A row of AdamW with groups and clipping by norm over `n` elements in 16 buffers that lie in the
+/// application's own memory: as `compile` schedules it when it is told nothing, and as the fused
+/// schedule says as the floor.
+inline void measure_client(const coconet::World& world, std::int64_t n, Rows& rows) {
+  constexpr std::size_t buffers = 16;
+  const std::vector<std::int64_t> lengths(buffers, n / buffers);
+  const coconet::Program program = coconet::programs::find("adamw")->with(
+      coconet::Mesh::over(world), coconet::f32, {.max_norm = 1e9, .groups = true},
+      coconet::programs::Storage::scattered, {});
+  const Optimizer optimizer{"adamw", {"m", "v"}};
+  OptimizerStep<float> fused(world, optimizer, program, "fused", lengths, learning_rate);
+  OptimizerStep<float> automatic(world, optimizer, program, "automatic", lengths, learning_rate);
+  const auto count = static_cast<std::size_t>(n);
+  const Array gradient = make_array(count), weights = make_array(count);
+  const auto parts = [&](const Array& whole) {
+    std::vector<std::span<float>> all;
+    for (std::size_t i = 0; i < buffers; ++i)
+      all.emplace_back(whole.get() + i * (count / buffers), count / buffers);
+    return all;
+  };
+  std::vector<Contestant> contestants;
+  const std::vector<float> g = make_gradient(count, world.rank()), w(count, first_weight);
+  const std::vector<float> ones(buffers, 1), decays(buffers, 0.01f);
+  std::vector<float> expected;
+  for (OptimizerStep<float>* const step : {&fused, &automatic}) {
+    step->executable().bind("g", parts(gradient));
+    step->executable().bind("w", parts(weights));
+    step->executable().write("lr_scale", ones);
+    step->executable().write("weight_decay", decays);
+    contestants.push_back({.name = step == &fused ? "fused" : "automatic",
+                           .begin = [&, step] { step->begin(g, w); },
+                           .step = [step](int t) { step->step(t); }});
+    verify(contestants.back(), std::span<const float>(weights.get(), count), 3, expected);
+  }
+  measure(contestants);
+  rows.add({.name = "adamw, groups and max_norm, own buffers, automatic",
+            .n = count,
+            .ms = fastest(contestants, {"automatic"}),
+            .floor_ms = fastest(contestants, {"fused"})});
+}
+
 /// All of them.
 inline void measure_all_options(const coconet::World& world, std::int64_t n, Rows& rows) {
   // A matrix and the four vectors that follow it, over and over.
@@ -85,6 +129,7 @@ inline void measure_all_options(const coconet::World& world, std::int64_t n, Row
   // A norm that no gradient here has: the kernel computes it all the same, and multiplies by 1.
   measure_options(world, "max_norm and loss scaling, against none",
                   {.max_norm = 1e9, .loss_scaling = true}, Storage::whole, {n}, rows);
+  for (const int exponent : {14, 20, 24}) measure_client(world, std::int64_t{1} << exponent, rows);
 }
 
 }  // namespace bench
