@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
 declare -A ranks_of=([adam]="2" [optimizers]="2" [collectives]="2 4" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
-  [matmul]="2" [cores]="1" [sweep]="2" [checkpoint]="1 2" [planning]="1")
+  [matmul]="2" [cores]="1" [functions]="1" [sweep]="2" [checkpoint]="1 2" [planning]="1")
 parts=(adam optimizers collectives scattered algorithms blocks kernels matmul cores)
 
 usage() {
@@ -15,7 +15,7 @@ usage: bench/run.sh [--quick] [--json FILE] [PART]...
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
 against MPI. The peers of adam, optimizers and collectives run under every MPI that is here, in turn with this library, each with
 ranks of its own: Open MPI, MPICH with its headers (Debian's libmpich-dev), and Intel MPI where I_MPI_ROOT says (PyPI's impi-rt
-and impi-devel in a virtual environment). The parts, all of them but sweep, checkpoint and planning unless some are named:
+and impi-devel in a virtual environment). The parts, all of them but functions, sweep, checkpoint and planning unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules, and under the one that compile() chooses
               when it is told none ("automatic"; what was tuned here counts, unless COCONET_TUNE is off)
   optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused and automatic, on 2 ranks;
@@ -32,6 +32,8 @@ and impi-devel in a virtual environment). The parts, all of them but sweep, chec
   matmul      products of the sizes that a transformer's layers have on a rank, on 2 ranks, in f32 and bf16
   kernels     single kernels with dropout, masks, reductions and vectors beside what they should cost as much as
   cores       steps that one rank spreads over all its cores, beside the same on one of them, which is the peer
+  functions   no step of a model: every function of one thread over 2^22 elements in f32, f64 and bf16, and softmax, and gelu behind
+              a bias, with g++ and with clang++, beside PyTorch's on one thread, the peer, where \$PYTHON (python3) has torch
   sweep       no step of a model: hundreds of small programs, one of each kind that the library generates kernels for (every
               pointwise op, dtype and way to broadcast; reductions in every direction; exchanges), with g++ and with clang++,
               beside a copy of as many bytes. Worst first: what is far from the copy keeps the processor busy, so that an
@@ -56,7 +58,8 @@ A row a contestant and number of elements, but for sweep:
                copy of as many bytes as a rank's kernel reads and writes, by memcpy or past the caches, whichever is faster,
                for its automatic rows the fastest schedule that ships, and for AdamW with options the same without, or fused; for
                scattered: the same step of one contiguous tensor; for blocks: the bare matmul, then a fused kernel of the
-               rest; for kernels: the same without dropout, with a mask of f32, along long rows, or as sums of products
+               rest; for functions: a copy of as
+               many bytes; for kernels: the same without dropout, with a mask of f32, along long rows, or as sums of products
   ratio_floor  ms / floor_ms: 1 is as fast as the floor. A copy does not wait for the other rank, which is most of a step
                of few elements
 All are medians of 15 interleaved samples after a warm-up, of the slowest rank.
@@ -147,6 +150,19 @@ start_peers() {
   done
 }
 
+# Starts PyTorch's functions where there is PyTorch.
+start_torch() {
+  others=()
+  local python=${PYTHON:-python3} file=$work/turn-torch
+  if ! "$python" -c 'import torch' 2>/dev/null; then
+    echo "$python has no torch: functions have no peer."
+    return 0
+  fi
+  rm -f "$file" && truncate -s 4096 "$file"
+  "$python" "$root/bench/torch_functions.py" "$file" &
+  others=(--other-mpi "PyTorch=$file")
+}
+
 objects=()
 for part in "${chosen[@]}"; do
   for ranks in ${ranks_of[$part]}; do
@@ -155,16 +171,17 @@ for part in "${chosen[@]}"; do
     (($(nproc) >= ranks)) || oversubscribe=(--oversubscribe)
     [[ $part != cores ]] || oversubscribe=(--bind-to none)
     compilers=("${COCONET_CXX-}")
-    [[ $part != sweep || -n ${COCONET_CXX-} ]] || compilers=(g++ clang++)
+    [[ ! $part =~ ^(functions|sweep)$ || -n ${COCONET_CXX-} ]] || compilers=(g++ clang++)
     for compiler in "${compilers[@]}"; do
       if [[ -n $compiler ]] && ! command -v "$compiler" >/dev/null; then
         echo "There is no $compiler here: $part runs without it."
         continue
       fi
-      [[ $part != sweep ]] || echo "Kernels by ${compiler:-the default compiler}:"
+      ((${#compilers[@]} == 1)) || echo "Kernels by ${compiler:-the default compiler}:"
       objects+=("$work/$part-$ranks-${compiler//\//_}.json")
       others=()
       ! has_other_peers "$part" || start_peers
+      [[ $part != functions ]] || start_torch
       COCONET_CXX=$compiler mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/$part" "${quick[@]}" \
         --json "${objects[-1]}" "${others[@]}"
       wait

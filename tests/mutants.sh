@@ -150,7 +150,7 @@ killer() {
   [[ ! -e $work/times ]] || awk 'NF == 3 { print $1, $2, 1000 / (0.01 + $3) }' "$work/times" >"$times"
   (cd "$clone" && timeout 7200 ctest --test-dir "$build" --parallel "$(($(nproc) + 3))" --stop-on-failure --timeout 300 "$@") \
     >"$log" 2>&1 && return 1
-  sed -n 's/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Timeout\)\?.*/\1 \2/p' "$log" |
+  sed -n '/\*\*\*Skipped/d; s/^ *[0-9]*\/[0-9]* Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Timeout\)\?.*/\1 \2/p' "$log" |
     sed 's/ Timeout$/ (out of time)/; s/ $//' | head -n 1
 }
 # killed_by FILE: by the tests of the file, or by the others.
