@@ -13,6 +13,7 @@
 #include "floor.h"
 #include "peers.h"
 #include "rows.h"
+#include "schedule_of.h"
 #include "timing.h"
 #include "verify.h"
 
@@ -23,11 +24,9 @@ constexpr std::string_view schedules[] = {"fused", "automatic", "sliced", "unfus
 /// This library's step under one schedule, or what it chooses itself, on `tensors`.
 coconet::Executable compile(const coconet::World& world, bench::Tensors& tensors, std::size_t n,
                             std::string_view schedule) {
-  auto step = coconet::compile(
-      coconet::programs::adam(coconet::Mesh::over(world)),
-      schedule == "automatic" ? coconet::Schedule::automatic()
-                              : coconet::Schedule::load("adam-" + std::string(schedule) + ".json"),
-      world, {{"n", static_cast<std::int64_t>(n)}});
+  auto step = coconet::compile(coconet::programs::adam(coconet::Mesh::over(world)),
+                               bench::schedule_of("adam", std::string(schedule)), world,
+                               {{"n", static_cast<std::int64_t>(n)}});
   step.bind("g", tensors.g);
   step.bind("w", tensors.w);
   step.bind("m", std::span(tensors.m.get(), step.count("m")));

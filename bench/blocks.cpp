@@ -8,6 +8,7 @@
 #include "block_peer.h"
 #include "coconet/coconet.h"
 #include "rows.h"
+#include "schedule_of.h"
 #include "timing.h"
 #include "verify.h"
 
@@ -92,12 +93,6 @@ constexpr float allowed = sizeof(Element) == 4 ? 1e-5f : 0x1p-7f;
 
 const char* const schedules[] = {"unfused", "fused", "overlapped", "automatic"};
 
-/// One of those that ship with the program `name`, or what `compile` chooses when told nothing.
-Schedule schedule_of(const std::string& name, const std::string& schedule) {
-  if (schedule == "automatic") return Schedule::automatic();
-  return Schedule::load(name + "-" + schedule + ".json");
-}
-
 /// mlp_block or attention_block.
 template <class Element>
 void measure_block(const World& world, const std::string& name, Sizes sizes, bench::Rows& rows) {
@@ -149,8 +144,8 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
   }));
   for (const std::string schedule : schedules) {
     Executable& step = steps.emplace_back(bound<Element>(
-        coconet::programs::find(name)->build(mesh, dtype), schedule_of(name, schedule), world,
-        of_block, {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
+        coconet::programs::find(name)->build(mesh, dtype), bench::schedule_of(name, schedule),
+        world, of_block, {{"x", &x}, {"w", &w}, {"b", &b}, {"r", &r}, {"out", &out}}));
     contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;
@@ -209,9 +204,10 @@ void measure_pipeline(const World& world, Sizes sizes, bench::Rows& rows) {
     contestants.back().most_steps = 40;
   }
   for (const std::string schedule : schedules) {
-    Executable& step = steps.emplace_back(bound<Element>(
-        coconet::programs::pipeline_block(mesh, dtype), schedule_of("pipeline_block", schedule),
-        world, sizes.named(), {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
+    Executable& step = steps.emplace_back(
+        bound<Element>(coconet::programs::pipeline_block(mesh, dtype),
+                       bench::schedule_of("pipeline_block", schedule), world, sizes.named(),
+                       {{"x", &x}, {"b", &b}, {"r", &r}, {"out", &out}}));
     contestants.push_back(contestant(schedule, world, [&step](int t) { step.run({{"t", t}}); }));
   }
   std::vector<float> expected;

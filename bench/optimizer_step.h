@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coconet/coconet.h"
+#include "schedule_of.h"
 #include "verify.h"
 
 namespace bench {
@@ -33,11 +34,8 @@ class OptimizerStep {
       : world_(world),
         optimizer_(optimizer),
         step_(coconet::compile(
-            program,
-            schedule == "automatic"
-                ? coconet::Schedule::automatic()
-                : coconet::Schedule::load(optimizer.program + "-" + schedule + ".json"),
-            world, {{"n", std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})}},
+            program, schedule_of(optimizer.program, schedule), world,
+            {{"n", std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})}},
             lengths.size() == 1 ? coconet::ParameterLists{}
                                 : coconet::ParameterLists{{"n", lengths}})),
         lr_(lr) {}

@@ -159,7 +159,8 @@ start_torch() {
     return 0
   fi
   rm -f "$file" && truncate -s 4096 "$file"
-  "$python" "$root/bench/torch_functions.py" "$file" &
+  # Its tensors are on huge pages, as ours are.
+  THP_MEM_ALLOC_ENABLE=1 "$python" "$root/bench/torch_functions.py" "$file" &
   others=(--other-mpi "PyTorch=$file")
 }
 

@@ -51,8 +51,8 @@ struct Config {
                      ///< processes of a node
   /// COCONET_TUNE: off, cached or on; what `compile` does for an automatic schedule
   std::string tune = "cached";
-  /// COCONET_TUNE_S, in seconds: after so long `compile` ends a search that COCONET_TUNE=on makes it
-  /// begin, with the best so far
+  /// COCONET_TUNE_S, in seconds: after so long `compile` ends a search that COCONET_TUNE=on makes
+  /// it begin, with the best so far
   std::chrono::milliseconds tune_limit{20000};
   /// COCONET_TUNE_FILE: what was measured on this machine; default: tuning.json in `cache_dir`
   std::filesystem::path tune_file;

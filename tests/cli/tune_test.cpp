@@ -69,9 +69,13 @@ TEST_CASE("what was tuned is kept, and runs without a schedule find it") {
   CHECK(kept["machines"].size() == 1);
   REQUIRE(kept["programs"].size() == 1);
   CHECK(kept["programs"][0]["choices"].size() == 2);
-  CHECK_THAT(
-      command_with(tuning, "run sgd --set n=150 --schedule auto --check").text,
-      Contains("the automatic schedule is 'sgd-tuned': it took ") && Contains("check passed"));
+  auto uncertain = kept;
+  for (auto& choice : uncertain["programs"][0]["choices"]) choice["doubt"] = "of a reason";
+  write_file(tuning, uncertain.dump());
+  CHECK_THAT(command_with(tuning, "run sgd --set n=150 --schedule auto --check").text,
+             Contains("the automatic schedule is 'sgd-tuned': it took ") &&
+                 Contains(" when it was measured; uncertain: of a reason") &&
+                 Contains("check passed"));
   // Too far from both.
   CHECK_THAT(command_with(tuning, "run sgd --set n=700 --schedule auto").text,
              Contains("the automatic schedule is 'sgd-fused': it ships, and nothing was measured"));
@@ -103,6 +107,17 @@ TEST_CASE("with COCONET_TUNE=on what is not known is measured, once") {
     CHECK_THAT(run.text, Contains("the automatic schedule is 'sgd-tuned'"));
     CHECK(nlohmann::json::parse(read_file(tuning))["programs"][0]["choices"].size() == 1);
   }
+}
+
+TEST_CASE("COCONET_TUNE=on says what it does, and ends when COCONET_TUNE_S is over") {
+  const ScratchDirectory scratch;
+  const ChildOutput run = run_command(
+      "run sgd --set n=100 --schedule auto --check",
+      "COCONET_TUNE=on COCONET_TUNE_S=0.001 COCONET_TUNE_FILE=" + (scratch.path() / "t").string());
+  CHECK_THAT(run.text,
+             Contains("the schedules of 'sgd' are measured, n=100, for 0.001 s at most") &&
+                 Contains(" s nothing is measured yet: COCONET_TUNE_S gives it longer") &&
+                 Contains("the automatic schedule is 'sgd-fused'") && Contains("check passed"));
 }
 
 TEST_CASE("a tuning file of another device or version is ignored with one line") {
