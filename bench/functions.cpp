@@ -81,7 +81,8 @@ void measure(const coconet::World& world, const std::string& name, bench::OtherM
              bench::Rows& rows) {
   coconet::Executable step = compiled<T>(world, name);
   const std::string full = name + " " + std::string(coconet::to_string(coconet::dtype_of<T>));
-  const bench::Copy copy(2 * elements * sizeof(T));
+  const std::size_t tensors = name == "pow" ? 3 : 2;
+  const bench::Copy copy(tensors * elements * sizeof(T));
   std::vector<bench::Contestant> contestants;
   std::vector<float> expected;
   // What is rounded to 16 bits lies half a unit off either side of a tie.
