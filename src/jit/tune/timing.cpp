@@ -12,6 +12,7 @@
 #include "ir/graph.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
+#include "jit/platform/platform.h"
 
 namespace coconet::jit {
 namespace {
