@@ -34,6 +34,8 @@ namespace coconet::jit {
 
 /// Whether text of the dialect calls a function of the prelude's functions.h.
 [[nodiscard]] bool calls_functions(std::string_view text);
+/// Whether statements over lanes have nothing but arithmetic and roots.
+[[nodiscard]] bool is_arithmetic(std::string_view text);
 /// The start of a loop over lanes with these statements: the prelude has one for those that choose
 /// between values, one for those that call functions, and one for sines and cosines among them.
 [[nodiscard]] std::string lanes_over(std::string_view text);

@@ -46,7 +46,7 @@ KernelText write_library_reduction(DType dtype, Reduction reduction, int ranks, 
        ", N, false>(a.in, i);\n";
   if (reduction == Reduction::mean)
     s += "    lanes<N>([&](int l) { total[l] /= " + literal(ranks, dtype) + "; });\n";
-  s += "    store_ranks<false>(a.out, i, 0, narrowed<" + type + ">(total));\n";
+  s += "    store_ranks<false>(a.out, a.out[0], i, narrowed<" + type + ">(total));\n";
   s += "  });\n";
   s += "}\n";
   s += "KERNEL_ENTRY(" + text.entry + ")\n";

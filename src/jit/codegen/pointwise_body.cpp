@@ -16,7 +16,22 @@ PointwiseKernel::Body PointwiseKernel::write_body(const sched::KernelStep::Phase
   body.loads = write_loads(phase, indent);
   body.lanes = write_lanes(phase, indent);
   write_stores(phase, indent, body);
+  body.by_elements = goes_by_elements(phase, body);
   return body;
+}
+
+bool PointwiseKernel::goes_by_elements(const sched::KernelStep::Phase& phase,
+                                       const Body& body) const {
+  const DType dtype = at(phase.members.empty() ? 0 : phase.members.front()).dtype;
+  const auto is_alike = [&](DType other) { return other == dtype; };
+  return (dtype == DType::f32 || dtype == DType::f64) && phase.reductions.empty() && root() < 0 &&
+         !sends() && is_arithmetic(body.lanes) &&
+         body.loads.find("load_strided") == body.loads.npos &&
+         std::ranges::all_of(phase.members, is_alike, [&](ValueId id) { return at(id).dtype; }) &&
+         std::ranges::all_of(phase.loads, is_alike,
+                             [&](const auto& load) { return at(load.value).dtype; }) &&
+         std::ranges::all_of(phase.stores, is_alike,
+                             [&](const auto& store) { return writer_.buffer(store.buffer).dtype; });
 }
 
 std::string PointwiseKernel::row_of(BufferId buffer, ValueId view) {
@@ -178,11 +193,18 @@ void PointwiseKernel::write_stores(const sched::KernelStep::Phase& phase, const 
       continue;
     }
     const std::string at_lane = index(store.buffer);
-    const std::string to = writer_.pointers(store.buffer) + ", " + at_lane + ", a.sync.rank, ";
-    body.stores +=
-        sends() ? fmt::format("{}send_on<STREAM>({}{}, {});\n", indent, to,
-                              at(step_.spread).attributes.offset, outs_[s])
-                : fmt::format("{}{}store_ranks<STREAM>({}{});\n", indent, guard, to, outs_[s]);
+    const std::string ranks = writer_.pointers(store.buffer);
+    if (sends()) {
+      body.stores += fmt::format("{}send_on<STREAM>({}, {}, a.sync.rank, {}, {});\n", indent, ranks,
+                                 at_lane, at(step_.spread).attributes.offset, outs_[s]);
+      continue;
+    }
+    const std::string own = writer_.unique(writer_.buffer(store.buffer).name + "_own");
+    const std::string to = fmt::format("{}, {}, {}", ranks, own, at_lane);
+    body.own +=
+        fmt::format("{}auto* const {} = own_of({}, a.sync.rank);\n", indent.substr(2), own, ranks);
+    body.stores += fmt::format("{}{}store_ranks<STREAM>({}, {});\n", indent, guard, to, outs_[s]);
+    body.streams += fmt::format("{}{}stream_ranks({}, length);\n", indent, guard, to);
   }
 }
 

@@ -259,45 +259,49 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   if (writer_.by_bucket()) return write_bucket_loop(phase);
   const std::string indent = linear_ ? "    " : "      ";
   const Body body = write_body(phase, indent);
-  const std::string inside = body.loads + body.lanes + body.stores;
-  if (linear_ && synchronizes_tiles(phase)) return write_tiled_loop(phase, inside);
-  if (linear_) {
-    return fmt::format(
-        "  for_each<W>(block, {}, {}, [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n"
-        "{}  }});\n",
-        count_, mode_, inside);
-  }
+  if (linear_ && synchronizes_tiles(phase)) return write_tiled_loop(phase, body);
+  if (linear_) return loop_over(body, "  ", "for_each", "block, " + count_ + ", " + mode_);
   if (goes_in_tiles(phase)) {
     return fmt::format(
                "  for_each_tile(block, {}, {}, [&](index_t row, index_t begin, index_t end) {{\n",
                writer_.argument({Kind::rows, "rows"}), count_) +
            coordinates() + row_starts_ +
-           fmt::format(
-               "    for_each_of<W>(alone(block), begin, end, {}, "
-               "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}    }});\n  }});\n",
-               mode_, inside);
+           loop_over(body, "    ", "for_each_of", "alone(block), begin, end, " + mode_) + "  });\n";
   }
   const std::string begin = "row * " + count_;
   const std::string end = begin + " + " + count_;
   return write_row_loop() + await_arriving(writer_, phase, begin, end, "    ") +
-         fmt::format(
-             "    for_each_of<W>(alone(block), 0, {}, {}, "
-             "[&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}    }});\n",
-             count_, mode_, inside) +
+         loop_over(body, "    ", "for_each_of", "alone(block), 0, " + count_ + ", " + mode_) +
          signal_departing(writer_, phase, begin, end, "    ") + "  }\n" +
          (stores_to_ranks() ? fmt::format("  order_streams({});\n", mode_) : "");
 }
 
+std::string PointwiseKernel::loop_over(const Body& body, std::string_view indent,
+                                       std::string_view function, std::string_view arguments,
+                                       std::string_view index, std::string_view find_i) {
+  std::string text = body.own;
+  if (!body.streams.empty()) {
+    text +=
+        fmt::format("{0}const auto streams = [&](index_t {1}, index_t length) {{\n{2}{3}{0}}};\n",
+                    indent, index, find_i, body.streams);
+  }
+  text +=
+      fmt::format("{}{}<W{}>({},{}", indent, function, body.by_elements ? ", BY_ELEMENTS" : "",
+                  arguments, body.streams.empty() ? " " : " streams,\n    " + std::string(indent));
+  return text + fmt::format("[&]<int N, bool STREAM>(width<N, STREAM>, index_t {}) {{\n", index) +
+         std::string(find_i) + body.loads + body.lanes + body.stores + std::string(indent) +
+         "});\n";
+}
+
 std::string PointwiseKernel::write_tiled_loop(const sched::KernelStep::Phase& phase,
-                                              const std::string& inside) {
+                                              const Body& body) {
   const std::string end = "share.begin + share.count";
   const std::string await = await_arriving(writer_, phase, "share.begin", end, "  ");
-  return fmt::format(
-      "  {{\n  const Chunk share = chunk_of<W>(block, {0}, {0}, 0);\n{1}"
-      "  for_each<W>(alone(block), share.count, {2}, "
-      "[&]<int N, bool STREAM>(width<N, STREAM>, index_t of_share) {{\n"
-      "    const index_t i = share.begin + of_share;\n{3}  }});\n{4}  }}\n",
-      count_, await, mode_, inside, signal_departing(writer_, phase, "share.begin", end, "  "));
+  return fmt::format("  {{\n  const Chunk share = chunk_of<W>(block, {0}, {0}, 0);\n", count_) +
+         await +
+         loop_over(body, "  ", "for_each", "alone(block), share.count, " + mode_, "of_share",
+                   "    const index_t i = share.begin + of_share;\n") +
+         signal_departing(writer_, phase, "share.begin", end, "  ") + "  }\n";
 }
 
 std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& phase) {
@@ -312,13 +316,13 @@ std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& p
   const std::string fits = write_fits(phase, "    ");
   const std::string totals = put_buffer_totals(phase, "    ");
   const std::string variables = writer_.bucket_variables("    ");
-  return row_starts_ + fmt::format(
-                           "  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n{}{}{}"
-                           "    for_each_of<W>(alone(block), i, i + bucket.length, bucket_mode,\n"
-                           "        [&]<int N, bool STREAM>(width<N, STREAM>, index_t i) {{\n{}{}{}"
-                           "    }});\n{}  }});\n{}  order_streams({});\n",
-                           writer_.buckets(), variables, header, fits, body.loads, body.lanes,
-                           body.stores, totals, put_empty_totals(phase), mode_);
+  return row_starts_ +
+         fmt::format("  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n",
+                     writer_.buckets()) +
+         variables + header + fits +
+         loop_over(body, "    ", "for_each_of", "alone(block), i, i + bucket.length, bucket_mode") +
+         totals + "  });\n" + put_empty_totals(phase) +
+         fmt::format("  order_streams({});\n", mode_);
 }
 
 std::string PointwiseKernel::compute_buffer_values(std::set<ValueId> needed,

@@ -109,14 +109,18 @@ class PointwiseKernel {
   /// The text of what runs for the elements [i, i + N).
   struct Body {
     std::string loads, lanes, stores;
+    std::string own;  ///< before the loop: this rank's own arrays of those that all ranks get
+    /// What then goes past the caches to the other ranks, of elements [i, i + length).
+    std::string streams;
     std::string spread;  ///< the variable of the vector that is spread; empty when there is none
+    bool by_elements = false;  ///< whether compilers make vectors of it themselves
   };
 
   std::string write_phase(std::size_t p);
   std::string write_loop(const sched::KernelStep::Phase& phase);
   /// A loop whose blocks have one share each, so that it is known which elements a block is done
   /// with.
-  std::string write_tiled_loop(const sched::KernelStep::Phase& phase, const std::string& inside);
+  std::string write_tiled_loop(const sched::KernelStep::Phase& phase, const Body& body);
   /// One dimension has one row, whose start all operands but the scattered ones know before the
   /// loop.
   std::string write_bucket_loop(const sched::KernelStep::Phase& phase);
@@ -137,6 +141,14 @@ class PointwiseKernel {
                                  const ExchangeTypes& types);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// Whether it is arithmetic of floats of one type alone, and loads neighbours.
+  [[nodiscard]] bool goes_by_elements(const sched::KernelStep::Phase& phase,
+                                      const Body& body) const;
+  /// The loop by `function`, "for_each" or "for_each_of" with its first arguments, whose body is
+  /// `body`. It counts in `index`; `find_i` is a statement that makes i of it where it is another.
+  static std::string loop_over(const Body& body, std::string_view indent, std::string_view function,
+                               std::string_view arguments, std::string_view index = "i",
+                               std::string_view find_i = "");
   /// The variable that has where a row begins, of `buffer` or of what `view` sees of it.
   std::string row_of(sched::BufferId buffer, ir::ValueId view = -1);
   /// The element index into a buffer at lane 0.

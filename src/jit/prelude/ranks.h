@@ -71,13 +71,13 @@ template <int R>
 DEVICE bool wait_for_rank(const Sync<R>& sync, const u64* flag, u64 own, u64 phase, index_t block,
                           int peer) {
   const u64 epoch = epoch_of(own);
-  const u64 found = look_until(sync, peer, flag, barrier_value(epoch, 0, false));
+  const u64 found = look_until(handed_on(sync), peer, flag, barrier_value(epoch, 0, false));
   const bool ok = found == own || epoch_of(found) > epoch;
   if (!ok) {
     const u64 code = epoch_of(found) < epoch ? RANK_MISSED
                      : (found & 1) != 0      ? RANK_REFUSED
                                              : RANK_DISAGREES;
-    report(sync, code, phase, block, peer, epoch, epoch_of(found));
+    report(handed_on(sync), code, phase, block, peer, epoch, epoch_of(found));
   }
   return ok;
 }

@@ -24,18 +24,27 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
 }
 
+template <class T>
+DEVICE void stream_copy(T*, const T*, index_t) {}
+
 /// Stores are in order as they are.
 DEVICE void order_streams(u64) {}
 
 /// Calls f(width<W>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over,
 /// strided over the grid.
-template <int W, class F>
+template <int W, By = BY_VECTORS, class F>
 DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode, F f) {
   const index_t bulk = mode & VECTORIZE ? begin + (end - begin) / W * W : begin;
   const index_t first = block.index * block.threads + block.thread;
   const index_t step = block.count * block.threads;
   for (index_t i = begin + first * W; i < bulk; i += step * W) f(width<W, false>{}, i);
   for (index_t i = bulk + first; i < end; i += step) f(width<1, false>{}, i);
+}
+
+/// Nothing goes past the caches.
+template <int W, By BY = BY_VECTORS, class S, class F>
+DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode, S, F f) {
+  for_each_of<W, BY>(block, begin, end, mode, f);
 }
 
 /// On the host, lines are fetched that will be stored to. A GPU's stores wait for none.
@@ -49,9 +58,9 @@ template <class T>
 DEVICE void fetch_ahead(const T*) {}
 
 /// Calls f for the vectors of [0, count), as `for_each_of` does.
-template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
-  for_each_of<W>(block, 0, count, mode, f);
+template <int W, By BY = BY_VECTORS, class... F>
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F... f) {
+  for_each_of<W, BY>(block, 0, count, mode, f...);
 }
 
 /// Calls f(i) for [0, count), strided over the threads of the block.

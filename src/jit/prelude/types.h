@@ -31,6 +31,10 @@ constexpr bool has_16_bits<bf16> = true;
 template <int N, bool STREAM>
 struct width {};
 
+/// What a loop of the host is written as: over vectors, or over elements, of which compilers make
+/// vectors that are better than ours where the body is arithmetic of one type.
+enum By { BY_VECTORS, BY_ELEMENTS };
+
 /// The floats that kernels compute with.
 template <class T>
 constexpr bool is_computed_float = false;

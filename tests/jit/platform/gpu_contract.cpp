@@ -57,8 +57,8 @@ std::vector<Body> bodies_of(const std::string& text, const Facts& facts) {
   std::string end;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(" for_each<W>(") != std::string::npos ||
-        line.find(" for_each_of<W>(") != std::string::npos) {
+    if (line.find(" for_each<W") != std::string::npos ||
+        line.find(" for_each_of<W") != std::string::npos) {
       bodies.emplace_back();
       end = line.substr(0, line.find_first_not_of(' ')) + "});";
     } else if (line == end) {

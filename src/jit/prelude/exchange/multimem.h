@@ -15,11 +15,19 @@ DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(const Multicast<T, R>& r
 
 /// Writes `value` to elements [at, at + N) of all ranks' arrays.
 template <bool STREAM, int N, int R, class T>
-DEVICE void store_ranks(const Multicast<T, R>& ranks, index_t at, u64 own_rank,
-                        const vec<N, T>& value) {
+DEVICE void store_ranks(const Multicast<T, R>& ranks, T* own, index_t at, const vec<N, T>& value) {
   if constexpr (R > 1 && switch_copy<N * sizeof(T)>::exists) {
     switch_copy<N * sizeof(T)>::store(ranks.all + at, &value);
   } else {
-    store_ranks<STREAM>(ranks.rank, at, own_rank, value);
+    store_ranks<STREAM>(ranks.rank, own, at, value);
   }
+}
+
+template <int R, class T>
+DEVICE T* own_of(const Multicast<T, R>& ranks, u64 own_rank) {
+  return own_of(ranks.rank, own_rank);
+}
+template <int R, class T>
+DEVICE void stream_ranks(const Multicast<T, R>& ranks, const T* own, index_t at, index_t count) {
+  stream_ranks(ranks.rank, own, at, count);
 }

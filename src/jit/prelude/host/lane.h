@@ -72,6 +72,17 @@ DEVICE void stream(T* to, const vec<N, T>& value) {
   store<N>(to, value);
 }
 
+/// Copies `count` elements past the caches, line by line; `from` is as far from the start of a line
+/// as `to`, or what it takes to load two vectors.
+template <class T>
+DEVICE void stream_copy(T* to, const T* from, index_t count) {
+  constexpr index_t LINE = VECTOR_BYTES / sizeof(T);
+  index_t i = 0;
+  for (; i < count && u64(to + i) % VECTOR_BYTES != 0; ++i) to[i] = from[i];
+  for (; i + LINE <= count; i += LINE) stream<LINE>(to + i, load<LINE>(from + i));
+  for (; i < count; ++i) to[i] = from[i];
+}
+
 /// Puts streaming stores before what comes after, which a release store does not.
 DEVICE void order_streams(u64 mode) {
 #if defined(__x86_64__)
@@ -185,19 +196,52 @@ struct lane_totals {
   }
 };
 
-/// Calls f(width<N>, i) for whole vectors of [begin, end) and f(width<1>, i) for what is left over;
-/// N is W or a part of it. `order_streams` must follow.
-template <int W, class F>
-DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, F f) {
+/// Before a loop over elements: compilers make vectors of N of them.
+#if defined(__clang__)
+#define ELEMENT_BY_ELEMENT \
+  _Pragma("clang loop vectorize(assume_safety) vectorize_width(N) interleave(disable)")
+#else
+#define ELEMENT_BY_ELEMENT _Pragma("GCC ivdep")
+#endif
+
+/// Calls f(width<1>, i) for [begin, end) where it goes by elements; else f(width<N>, i) for whole
+/// vectors, N being W or a part of it, and f(width<1>, i) for what is left over.
+template <int W, By BY, bool STREAM, class F>
+DEVICE void call_for_each(index_t begin, index_t end, F f) {
   constexpr int N = AT_ONCE<W>;
   index_t i = begin;
-  if (mode & STREAMING) {
+  if constexpr (BY == BY_ELEMENTS) {
+    ELEMENT_BY_ELEMENT
+    for (; i < end; ++i) f(width<1, STREAM>{}, i);
+  } else {
     VECTOR_BY_VECTOR
-    for (; i + N <= end; i += N) f(width<N, true>{}, i);
+    for (; i + N <= end; i += N) f(width<N, STREAM>{}, i);
+    for (; i < end; ++i) f(width<1, false>{}, i);
   }
-  VECTOR_BY_VECTOR
-  for (; i + N <= end; i += N) f(width<N, false>{}, i);
-  for (; i < end; ++i) f(width<1, false>{}, i);
+}
+
+/// What a loop leaves in the caches before it goes past them to the other ranks: a few pages, so
+/// that each is a stream of whole lines by itself.
+constexpr index_t STREAMED_AT_ONCE = 512;
+
+/// Calls f for [begin, end). Where stores to other ranks go past the caches, f leaves them to
+/// `streams`, which is called as streams(i, count) for what f has stored to this rank's own arrays.
+/// `order_streams` must follow.
+template <int W, By BY = BY_VECTORS, class S, class F>
+DEVICE void for_each_of(const Block&, index_t begin, index_t end, u64 mode, S streams, F f) {
+  if (mode & STREAMING) {
+    for (index_t i = begin; i < end; i += STREAMED_AT_ONCE) {
+      const index_t count = end - i < STREAMED_AT_ONCE ? end - i : STREAMED_AT_ONCE;
+      call_for_each<W, BY, true>(i, i + count, f);
+      streams(i, count);
+    }
+  } else {
+    call_for_each<W, BY, false>(begin, end, f);
+  }
+}
+template <int W, By BY = BY_VECTORS, class F>
+DEVICE void for_each_of(const Block& block, index_t begin, index_t end, u64 mode, F f) {
+  for_each_of<W, BY>(block, begin, end, mode, [](index_t, index_t) {}, f);
 }
 
 struct Range {
@@ -228,12 +272,12 @@ DEVICE void fetch_to_store(const Block& block, T* const (&ranks)[R], index_t at,
   }
 }
 
-/// Calls f for the vectors of this block's share of [0, count), streaming stores put before what
-/// comes after.
-template <int W, class F>
-DEVICE void for_each(const Block& block, index_t count, u64 mode, F f) {
+/// Calls f for this block's share of [0, count), as `for_each_of` does, streaming stores put before
+/// what comes after.
+template <int W, By BY = BY_VECTORS, class... F>
+DEVICE void for_each(const Block& block, index_t count, u64 mode, F... f) {
   const Range share = share_of(block, count, W);
-  for_each_of<W>(block, share.begin, share.end, mode, f);
+  for_each_of<W, BY>(block, share.begin, share.end, mode, f...);
   order_streams(mode);
 }
 
