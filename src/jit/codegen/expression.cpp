@@ -180,15 +180,11 @@ bool calls_functions(std::string_view text) {
   return has_any(text, waves) || has_any(text, other_functions);
 }
 
-bool is_arithmetic(std::string_view text) {
-  if (has_any(text, waves) || has_any(text, other_functions) || has_any(text, choices))
-    return false;
-  for (std::size_t at = text.find('('); at != text.npos; at = text.find('(', at + 1)) {
-    const std::string_view before = text.substr(0, at);
-    const bool is_call = at > 0 && (is_word(before.back()) || before.back() == '>');
-    if (is_call && !before.ends_with("sqrt_") && !before.ends_with("lanes<N>")) return false;
-  }
-  return true;
+bool calls_waves(std::string_view text) {
+  return has_any(text, waves);
+}
+bool chooses(std::string_view text) {
+  return has_any(text, choices);
 }
 
 std::string lanes_over(std::string_view text) {
@@ -223,7 +219,7 @@ std::string identifier(std::string_view text) {
       "data", "Buckets", "InBucket", "in_bucket", "in_bucket_of_ranks", "address_in",
       "for_each_bucket", "for_each_of", "for_each_share", "order_streams", "Rows", "turn",
       "choosing_lanes", "wave_lanes", "function_lanes", "INLINED", "By", "BY_VECTORS",
-      "BY_ELEMENTS", "streams", "length", "stream_ranks", "stream_copy", "own_of",
+      "BY_ELEMENTS", "BY_EITHER", "streams", "length", "stream_ranks", "stream_copy", "own_of",
       "converted", "wrapped", "to_integer",
       "c", "start", "kept", "reduced", "reduce_rows", "reduce_columns", "ROLLED", "TO_MEMORY",
       "VECTOR_BY_VECTOR",

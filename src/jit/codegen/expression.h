@@ -34,8 +34,11 @@ namespace coconet::jit {
 
 /// Whether text of the dialect calls a function of the prelude's functions.h.
 [[nodiscard]] bool calls_functions(std::string_view text);
-/// Whether statements over lanes have nothing but arithmetic and roots.
-[[nodiscard]] bool is_arithmetic(std::string_view text);
+/// Whether it calls a sine or a cosine, which take the arguments that are far from 0 in a loop
+/// apart.
+[[nodiscard]] bool calls_waves(std::string_view text);
+/// Whether it chooses between values.
+[[nodiscard]] bool chooses(std::string_view text);
 /// The start of a loop over lanes with these statements: the prelude has one for those that choose
 /// between values, one for those that call functions, and one for sines and cosines among them.
 [[nodiscard]] std::string lanes_over(std::string_view text);

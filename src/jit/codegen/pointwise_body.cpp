@@ -16,22 +16,23 @@ PointwiseKernel::Body PointwiseKernel::write_body(const sched::KernelStep::Phase
   body.loads = write_loads(phase, indent);
   body.lanes = write_lanes(phase, indent);
   write_stores(phase, indent, body);
-  body.by_elements = goes_by_elements(phase, body);
+  body.loop = loop_of(phase, body);
   return body;
 }
 
-bool PointwiseKernel::goes_by_elements(const sched::KernelStep::Phase& phase,
-                                       const Body& body) const {
-  const DType dtype = at(phase.members.empty() ? 0 : phase.members.front()).dtype;
-  const auto is_alike = [&](DType other) { return other == dtype; };
-  return (dtype == DType::f32 || dtype == DType::f64) && phase.reductions.empty() && root() < 0 &&
-         !sends() && is_arithmetic(body.lanes) &&
-         body.loads.find("load_strided") == body.loads.npos &&
-         std::ranges::all_of(phase.members, is_alike, [&](ValueId id) { return at(id).dtype; }) &&
-         std::ranges::all_of(phase.loads, is_alike,
-                             [&](const auto& load) { return at(load.value).dtype; }) &&
-         std::ranges::all_of(phase.stores, is_alike,
-                             [&](const auto& store) { return writer_.buffer(store.buffer).dtype; });
+std::string_view PointwiseKernel::loop_of(const sched::KernelStep::Phase& phase,
+                                          const Body& body) const {
+  const bool has_lanes =
+      !phase.reductions.empty() || root() >= 0 || sends() ||
+      std::ranges::any_of(phase.members, [&](ValueId id) { return writer_.is_indexed(id); });
+  if (has_lanes || calls_waves(body.lanes) || body.loads.find("load_strided") != body.loads.npos)
+    return "BY_VECTORS";
+  std::set<DType> dtypes;
+  for (const ValueId id : phase.members) dtypes.insert(at(id).dtype);
+  for (const auto& load : phase.loads) dtypes.insert(at(load.value).dtype);
+  for (const auto& store : phase.stores) dtypes.insert(writer_.buffer(store.buffer).dtype);
+  const bool is_alike = dtypes == std::set{DType::f32} || dtypes == std::set{DType::f64};
+  return is_alike && !chooses(body.lanes) ? "BY_ELEMENTS" : "BY_EITHER";
 }
 
 std::string PointwiseKernel::row_of(BufferId buffer, ValueId view) {

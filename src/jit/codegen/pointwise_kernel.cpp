@@ -285,9 +285,9 @@ std::string PointwiseKernel::loop_over(const Body& body, std::string_view indent
         fmt::format("{0}const auto streams = [&](index_t {1}, index_t length) {{\n{2}{3}{0}}};\n",
                     indent, index, find_i, body.streams);
   }
-  text +=
-      fmt::format("{}{}<W{}>({},{}", indent, function, body.by_elements ? ", BY_ELEMENTS" : "",
-                  arguments, body.streams.empty() ? " " : " streams,\n    " + std::string(indent));
+  text += fmt::format("{}{}<W{}>({},{}", indent, function,
+                      body.loop == "BY_VECTORS" ? "" : ", " + std::string(body.loop), arguments,
+                      body.streams.empty() ? " " : " streams,\n    " + std::string(indent));
   return text + fmt::format("[&]<int N, bool STREAM>(width<N, STREAM>, index_t {}) {{\n", index) +
          std::string(find_i) + body.loads + body.lanes + body.stores + std::string(indent) +
          "});\n";

@@ -112,8 +112,8 @@ class PointwiseKernel {
     std::string own;  ///< before the loop: this rank's own arrays of those that all ranks get
     /// What then goes past the caches to the other ranks, of elements [i, i + length).
     std::string streams;
-    std::string spread;  ///< the variable of the vector that is spread; empty when there is none
-    bool by_elements = false;  ///< whether compilers make vectors of it themselves
+    std::string spread;     ///< the variable of the vector that is spread; empty when there is none
+    std::string_view loop;  ///< how it is gone through, as the prelude's By
   };
 
   std::string write_phase(std::size_t p);
@@ -141,9 +141,9 @@ class PointwiseKernel {
                                  const ExchangeTypes& types);
 
   Body write_body(const sched::KernelStep::Phase& phase, const std::string& indent);
-  /// Whether it is arithmetic of floats of one type alone, and loads neighbours.
-  [[nodiscard]] bool goes_by_elements(const sched::KernelStep::Phase& phase,
-                                      const Body& body) const;
+  /// How compilers make the fastest loop of it, as the prelude's By.
+  [[nodiscard]] std::string_view loop_of(const sched::KernelStep::Phase& phase,
+                                         const Body& body) const;
   /// The loop by `function`, "for_each" or "for_each_of" with its first arguments, whose body is
   /// `body`. It counts in `index`; `find_i` is a statement that makes i of it where it is another.
   static std::string loop_over(const Body& body, std::string_view indent, std::string_view function,

@@ -31,9 +31,10 @@ constexpr bool has_16_bits<bf16> = true;
 template <int N, bool STREAM>
 struct width {};
 
-/// What a loop of the host is written as: over vectors, or over elements, of which compilers make
-/// vectors that are better than ours where the body is arithmetic of one type.
-enum By { BY_VECTORS, BY_ELEMENTS };
+/// What a loop of the host is: over vectors, or over elements, of which compilers make vectors
+/// themselves; or over elements for clang, and for gcc over vectors, as it makes worse ones of
+/// choices and conversions.
+enum By { BY_VECTORS, BY_ELEMENTS, BY_EITHER };
 
 /// The floats that kernels compute with.
 template <class T>

@@ -57,7 +57,7 @@ bool streams_rows(std::int64_t b, std::int64_t c, const Knobs& knobs = {}) {
 TEST_CASE("large rows are stored past the caches where every one begins at a whole vector") {
   CHECK(streams_rows(1000, 1024));
   CHECK(streams_rows(1000, 1040));
-  CHECK(streams_rows(1, 1 << 18 | 1));
+  CHECK(streams_rows(1, 1 << 19 | 1));
   CHECK_FALSE(streams_rows(1000, 1025));
   CHECK_FALSE(streams_rows(1000, 1032));
   CHECK_FALSE(streams_rows(10, 1024));

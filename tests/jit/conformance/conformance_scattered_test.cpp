@@ -75,7 +75,7 @@ TEST_CASE("lists so long that stores go past the caches equal the reference") {
   const programs::Shipped& adam = *programs::find("adam");
   for (const int ranks : {2, 3}) {
     require_conforms(adam.scattered(adam.mesh(ranks), f32), shipped_schedule(adam, "fused"), ranks,
-                     cases_of({{300001, 1, 170003}, {470000}}, 2));
+                     cases_of({{1000001, 1, 600003}, {1600000}}, 2));
   }
 }
 

@@ -240,13 +240,18 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
   }
 }
 
-TEST_CASE("large rows that are stored past the caches are there after the step") {
-  constexpr std::int64_t rows = 600, columns = 1024;
+namespace {
+
+/// Sums a tensor [rows, columns] of ones and twos over two ranks and adds a row to each of its rows,
+/// in a kernel whose stores to the other rank go past the caches.
+template <class T>
+void require_large_rows(std::int64_t rows, std::int64_t columns) {
+  constexpr DType dtype = dtype_of<T>;
   REQUIRE_NOTHROW(World::local(2, [&](World& world) {
     Program program("rows", Mesh::over(world));
-    const Value x = program.input("x", f32, {rows, columns}, local);
+    const Value x = program.input("x", dtype, {rows, columns}, local);
     const Value total = all_reduce(x, sum).named("total");
-    const Value bias = program.input("bias", f32, {columns}, replicated);
+    const Value bias = program.input("bias", dtype, {columns}, replicated);
     program.output("y", (total + bias).named("y"));
     Executable step =
         compile(program,
@@ -255,14 +260,25 @@ TEST_CASE("large rows that are stored past the caches are there after the step")
                     .reorder("total.all_gather", {"y"})
                     .fuse("k", "all_reduce", {"total.reduce_scatter", "y.slice", "y.all_gather"}),
                 world, {});
-    std::ranges::fill(step.data<float>("x"), static_cast<float>(world.rank() + 1));
-    std::iota(step.data<float>("bias").begin(), step.data<float>("bias").end(), 0.0F);
+    const auto added = [](std::size_t column) { return static_cast<float>(column % 100); };
+    std::ranges::fill(step.data<T>("x"), T(static_cast<float>(world.rank() + 1)));
+    const std::span<T> row = step.data<T>("bias");
+    for (std::size_t c = 0; c < row.size(); ++c) row[c] = T(added(c));
     step.run({});
-    const std::span<const float> y = step.data<float>("y");
+    const std::span<const T> y = step.data<T>("y");
     for (std::size_t i = 0; i < y.size(); ++i) {
-      if (y[i] != 3.0F + static_cast<float>(i % columns)) REQUIRE_ON_RANK(i == y.size());
+      const float expected = 3.0F + added(i % static_cast<std::size_t>(columns));
+      if (static_cast<float>(y[i]) != expected) REQUIRE_ON_RANK(i == y.size());
     }
   }));
+}
+
+}  // namespace
+
+TEST_CASE("large rows that are stored past the caches are there after the step") {
+  require_large_rows<float>(1200, 1024);
+  require_large_rows<float>(1, (1 << 20) + 4097);
+  require_large_rows<BFloat16>(1, (1 << 21) + 4097);
 }
 
 TEST_CASE("constant memory is bound to inputs only") {

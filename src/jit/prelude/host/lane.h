@@ -200,8 +200,10 @@ struct lane_totals {
 #if defined(__clang__)
 #define ELEMENT_BY_ELEMENT \
   _Pragma("clang loop vectorize(assume_safety) vectorize_width(N) interleave(disable)")
+constexpr bool goes_by_elements(By by) { return by != BY_VECTORS; }
 #else
 #define ELEMENT_BY_ELEMENT _Pragma("GCC ivdep")
+constexpr bool goes_by_elements(By by) { return by == BY_ELEMENTS; }
 #endif
 
 /// Calls f(width<1>, i) for [begin, end) where it goes by elements; else f(width<N>, i) for whole
@@ -210,7 +212,7 @@ template <int W, By BY, bool STREAM, class F>
 DEVICE void call_for_each(index_t begin, index_t end, F f) {
   constexpr int N = AT_ONCE<W>;
   index_t i = begin;
-  if constexpr (BY == BY_ELEMENTS) {
+  if constexpr (goes_by_elements(BY)) {
     ELEMENT_BY_ELEMENT
     for (; i < end; ++i) f(width<1, STREAM>{}, i);
   } else {
