@@ -191,7 +191,8 @@ std::string lanes_over(std::string_view text) {
   if (has_any(text, waves))
     return "wave_lanes<N, VECTOR_BYTES / W>([&](int l, auto sin_, auto cos_) INLINED {";
   if (has_any(text, other_functions)) return "function_lanes<N>([&](int l) INLINED {";
-  return std::string(has_any(text, choices) ? "choosing_" : "") + "lanes<N>([&](int l) {";
+  return has_any(text, choices) ? "choosing_lanes<N>([&](int l) {"
+                                : "lanes<N>([&](int l) INLINED {";
 }
 
 std::string identifier(std::string_view text) {
@@ -207,7 +208,7 @@ std::string identifier(std::string_view text) {
       "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend",
       "goto", "if", "inline", "int", "long", "new", "namespace", "operator", "private", "public",
       "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-      "this", "DEVICE", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks",
+      "this", "DEVICE", "DEVICE_BODY", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks",
       "store_ranks", "rank_barrier", "to_float", "is_leader", "alone", "throw", "true", "try",
       "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
       "and", "or", "not", "xor",

@@ -39,9 +39,11 @@ KernelText PointwiseKernel::write() {
   }
   text += store_scalars();
 
+  const bool has_loops_by_elements = text.find("<W, BY_E") != text.npos;
   std::string body = fmt::format(
-      "constexpr int W = {};\n\nDEVICE void {}_block(const Args& a, const Block& block) {{\n",
-      writer_.lanes_per_access(), writer_.entry());
+      "constexpr int W = {};\n\n{} void {}_block(const Args& a, const Block& block) {{\n",
+      writer_.lanes_per_access(), has_loops_by_elements ? "DEVICE_BODY" : "DEVICE",
+      writer_.entry());
   body += writer_.number_variables();
   if (step_.in_place && !begins_with_totals()) {
     body += "  // every rank's operand is written, and its results may be\n";
@@ -242,8 +244,9 @@ std::string PointwiseKernel::write_phase(std::size_t p) {
     text += writer_.take_random_variables();
     text += totals.empty()
                 ? loop
-                : fmt::format("  for_each_share(block, {}, [&](const Block& block) {{\n{}  }});\n",
-                              totals_, loop);
+                : fmt::format(
+                      "  for_each_share(block, {}, [&](const Block& block) INLINED {{\n{}  }});\n",
+                      totals_, loop);
   } else {
     const std::string exchange =
         write_exchange(phase, combined == phase.loads.end() ? nullptr : &*combined, spreads);
@@ -263,7 +266,8 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
   if (linear_) return loop_over(body, "  ", "for_each", "block, " + count_ + ", " + mode_);
   if (goes_in_tiles(phase)) {
     return fmt::format(
-               "  for_each_tile(block, {}, {}, [&](index_t row, index_t begin, index_t end) {{\n",
+               "  for_each_tile(block, {}, {}, [&](index_t row, index_t begin, index_t end) "
+               "INLINED {{\n",
                writer_.argument({Kind::rows, "rows"}), count_) +
            coordinates() + row_starts_ +
            loop_over(body, "    ", "for_each_of", "alone(block), begin, end, " + mode_) + "  });\n";
@@ -288,7 +292,8 @@ std::string PointwiseKernel::loop_over(const Body& body, std::string_view indent
   text += fmt::format("{}{}<W{}>({},{}", indent, function,
                       body.loop == "BY_VECTORS" ? "" : ", " + std::string(body.loop), arguments,
                       body.streams.empty() ? " " : " streams,\n    " + std::string(indent));
-  return text + fmt::format("[&]<int N, bool STREAM>(width<N, STREAM>, index_t {}) {{\n", index) +
+  return text +
+         fmt::format("[&]<int N, bool STREAM>(width<N, STREAM>, index_t {}) INLINED {{\n", index) +
          std::string(find_i) + body.loads + body.lanes + body.stores + std::string(indent) +
          "});\n";
 }
@@ -317,7 +322,7 @@ std::string PointwiseKernel::write_bucket_loop(const sched::KernelStep::Phase& p
   const std::string totals = put_buffer_totals(phase, "    ");
   const std::string variables = writer_.bucket_variables("    ");
   return row_starts_ +
-         fmt::format("  for_each_bucket(block, {}, [&](const Bucket& bucket) {{\n",
+         fmt::format("  for_each_bucket(block, {}, [&](const Bucket& bucket) INLINED {{\n",
                      writer_.buckets()) +
          variables + header + fits +
          loop_over(body, "    ", "for_each_of", "alone(block), i, i + bucket.length, bucket_mode") +

@@ -1,7 +1,6 @@
 // Prelude, functions. Where host/math.h has none, they are the C library's.
 
 #if !defined(HAS_OWN_MATH)
-#define INLINED
 /// `lanes` of an f that calls functions.
 template <int N, class F>
 DEVICE void function_lanes(F f) {

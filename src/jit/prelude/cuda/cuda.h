@@ -2,7 +2,10 @@
 // same names for the system C++ compiler. What only needs threads in blocks is in threads.h.
 
 #define DEVICE static __device__ __forceinline__
+/// What a kernel does; see host.h.
+#define DEVICE_BODY DEVICE
 #define DEVICE_MEMBER __device__ __forceinline__
+#define INLINED
 /// As offsetof, which NVRTC has only under this name.
 #define OFFSET_OF(member, ...) __INTADDR__(&static_cast<__VA_ARGS__*>(nullptr)->member)
 #define UNROLL _Pragma("unroll")

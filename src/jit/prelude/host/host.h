@@ -6,7 +6,16 @@
 // is a file of its own: as one lane (lane.h) or as many threads (threads.h).
 
 #define DEVICE static inline __attribute__((always_inline))
+/// Of a kernel with loops over elements. Where a function is static, clang passes what its lambdas
+/// capture by itself, and forgets over it that no turn of such a loop depends on another one.
+#if defined(__clang__)
+#define DEVICE_BODY inline __attribute__((always_inline))
+#else
+#define DEVICE_BODY DEVICE
+#endif
 #define DEVICE_MEMBER inline __attribute__((always_inline))
+/// Of a lambda that is a loop's body: a call would keep the loop from becoming vector code.
+#define INLINED __attribute__((always_inline))
 #define OFFSET_OF(member, ...) __builtin_offsetof(__VA_ARGS__, member)
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")

@@ -222,8 +222,8 @@ DEVICE void call_for_each(index_t begin, index_t end, F f) {
   }
 }
 
-/// What a loop leaves in the caches before it goes past them to the other ranks: a few pages, so
-/// that each is a stream of whole lines by itself.
+/// Elements that a loop leaves in the caches before they go past them to the other ranks: some 4
+/// KiB at most, which are in the first cache then, and enough for a loop of vectors to be worth it.
 constexpr index_t STREAMED_AT_ONCE = 512;
 
 /// Calls f for [begin, end). Where stores to other ranks go past the caches, f leaves them to

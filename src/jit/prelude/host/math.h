@@ -7,8 +7,6 @@
 
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define HAS_OWN_MATH
-/// Of the body of a loop over lanes: a call would keep it from becoming vector code.
-#define INLINED __attribute__((always_inline))
 /// `lanes` of an f that calls functions: clang takes a short loop apart before it makes vectors.
 template <int N, class F>
 DEVICE void function_lanes(F f) {
