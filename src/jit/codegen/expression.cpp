@@ -176,23 +176,21 @@ constexpr std::string_view choices[] = {
 
 }  // namespace
 
-bool calls_functions(std::string_view text) {
-  return has_any(text, waves) || has_any(text, other_functions);
-}
-
 bool calls_waves(std::string_view text) {
   return has_any(text, waves);
+}
+bool calls_functions(std::string_view text) {
+  return calls_waves(text) || has_any(text, other_functions);
 }
 bool chooses(std::string_view text) {
   return has_any(text, choices);
 }
 
 std::string lanes_over(std::string_view text) {
-  if (has_any(text, waves))
+  if (calls_waves(text))
     return "wave_lanes<N, VECTOR_BYTES / W>([&](int l, auto sin_, auto cos_) INLINED {";
   if (has_any(text, other_functions)) return "function_lanes<N>([&](int l) INLINED {";
-  return has_any(text, choices) ? "choosing_lanes<N>([&](int l) {"
-                                : "lanes<N>([&](int l) INLINED {";
+  return chooses(text) ? "choosing_lanes<N>([&](int l) {" : "lanes<N>([&](int l) INLINED {";
 }
 
 std::string identifier(std::string_view text) {
@@ -208,9 +206,10 @@ std::string identifier(std::string_view text) {
       "do", "double", "else", "enum", "export", "extern", "false", "float", "for", "friend",
       "goto", "if", "inline", "int", "long", "new", "namespace", "operator", "private", "public",
       "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-      "this", "DEVICE", "DEVICE_BODY", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE", "reduce_ranks",
-      "store_ranks", "rank_barrier", "to_float", "is_leader", "alone", "throw", "true", "try",
-      "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while",
+      "this", "DEVICE", "DEVICE_BODY", "UNROLL", "KERNEL_ENTRY", "VECTOR_BYTES", "FLAG_STRIDE",
+      "reduce_ranks", "store_ranks", "rank_barrier", "to_float", "is_leader", "alone", "throw",
+      "true", "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void",
+      "volatile", "while",
       "and", "or", "not", "xor",
       "at", "combined", "owner", "own", "make", "keep", "value", "simple", "ll", "ll128", "ring",
       "star", "tree", "Mailboxes", "Tiles", "Slices", "Totals", "exchange", "Exchange",

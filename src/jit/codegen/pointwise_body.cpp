@@ -22,11 +22,11 @@ PointwiseKernel::Body PointwiseKernel::write_body(const sched::KernelStep::Phase
 
 std::string_view PointwiseKernel::loop_of(const sched::KernelStep::Phase& phase,
                                           const Body& body) const {
-  const bool has_lanes =
-      !phase.reductions.empty() || root() >= 0 || sends() ||
-      std::ranges::any_of(phase.members, [&](ValueId id) { return writer_.is_indexed(id); });
-  if (has_lanes || calls_waves(body.lanes) || body.loads.find("load_strided") != body.loads.npos)
-    return "BY_VECTORS";
+  const bool needs_vectors =
+      !phase.reductions.empty() || root() >= 0 || sends() || calls_waves(body.lanes) ||
+      std::ranges::any_of(phase.members, [&](ValueId id) { return writer_.is_indexed(id); }) ||
+      std::ranges::any_of(phase.loads, [&](const auto& load) { return writer_.is_strided(load); });
+  if (needs_vectors) return "BY_VECTORS";
   std::set<DType> dtypes;
   for (const ValueId id : phase.members) dtypes.insert(at(id).dtype);
   for (const auto& load : phase.loads) dtypes.insert(at(load.value).dtype);

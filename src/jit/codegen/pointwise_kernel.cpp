@@ -39,10 +39,9 @@ KernelText PointwiseKernel::write() {
   }
   text += store_scalars();
 
-  const bool has_loops_by_elements = text.find("<W, BY_E") != text.npos;
   std::string body = fmt::format(
       "constexpr int W = {};\n\n{} void {}_block(const Args& a, const Block& block) {{\n",
-      writer_.lanes_per_access(), has_loops_by_elements ? "DEVICE_BODY" : "DEVICE",
+      writer_.lanes_per_access(), has_loops_by_elements_ ? "DEVICE_BODY" : "DEVICE",
       writer_.entry());
   body += writer_.number_variables();
   if (step_.in_place && !begins_with_totals()) {
@@ -283,6 +282,8 @@ std::string PointwiseKernel::write_loop(const sched::KernelStep::Phase& phase) {
 std::string PointwiseKernel::loop_over(const Body& body, std::string_view indent,
                                        std::string_view function, std::string_view arguments,
                                        std::string_view index, std::string_view find_i) {
+  const bool by_vectors = body.loop == "BY_VECTORS";
+  if (!by_vectors) has_loops_by_elements_ = true;
   std::string text = body.own;
   if (!body.streams.empty()) {
     text +=
@@ -290,7 +291,7 @@ std::string PointwiseKernel::loop_over(const Body& body, std::string_view indent
                     indent, index, find_i, body.streams);
   }
   text += fmt::format("{}{}<W{}>({},{}", indent, function,
-                      body.loop == "BY_VECTORS" ? "" : ", " + std::string(body.loop), arguments,
+                      by_vectors ? "" : ", " + std::string(body.loop), arguments,
                       body.streams.empty() ? " " : " streams,\n    " + std::string(indent));
   return text +
          fmt::format("[&]<int N, bool STREAM>(width<N, STREAM>, index_t {}) INLINED {{\n", index) +

@@ -146,9 +146,9 @@ class PointwiseKernel {
                                          const Body& body) const;
   /// The loop by `function`, "for_each" or "for_each_of" with its first arguments, whose body is
   /// `body`. It counts in `index`; `find_i` is a statement that makes i of it where it is another.
-  static std::string loop_over(const Body& body, std::string_view indent, std::string_view function,
-                               std::string_view arguments, std::string_view index = "i",
-                               std::string_view find_i = "");
+  std::string loop_over(const Body& body, std::string_view indent, std::string_view function,
+                        std::string_view arguments, std::string_view index = "i",
+                        std::string_view find_i = "");
   /// The variable that has where a row begins, of `buffer` or of what `view` sees of it.
   std::string row_of(sched::BufferId buffer, ir::ValueId view = -1);
   /// The element index into a buffer at lane 0.
@@ -187,6 +187,7 @@ class PointwiseKernel {
   const Algorithm& algorithm_;
   const Protocol& protocol_;
   bool linear_;
+  bool has_loops_by_elements_ = false;
   std::string count_, mode_, totals_;
   std::set<ir::ValueId> scalars_;  ///< variables of the whole kernel
   std::map<ir::ValueId, std::string> lane_totals_;

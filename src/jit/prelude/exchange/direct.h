@@ -2,7 +2,8 @@
 // ranks.
 
 /// Elements [at, at + N) of all ranks' arrays, reduced with Op in rank order, in the computation
-/// type. STREAM says that the arrays are long.
+/// type. STREAM says that the arrays are long; a loop over elements that fetched ahead would not
+/// become vectors.
 template <class Op, int N, bool STREAM, int R, class T>
 DEVICE vec<N, typename wide_type<T>::type> reduce_ranks(T* const (&ranks)[R], index_t at) {
   UNROLL
