@@ -237,12 +237,13 @@ class Supervisor {
     if (null_ == -1) return fail(ENOENT);
     self_ = static_cast<pid_t>(call(SYS_getpid));
     const int sharing = task_.shares_memory ? CLONE_VM | CLONE_VFORK : 0;
+    // The report has the program's number before the program runs: whoever kills this process from
+    // then on leaves to `run_program` what it needs to end the program's group.
     const pid_t program = clone(
         [](void* supervisor) -> int { static_cast<Supervisor*>(supervisor)->become_program(); },
-        starter_stack_, sharing | SIGCHLD, this);
+        starter_stack_, sharing | CLONE_PARENT_SETTID | SIGCHLD, this, &report_.program);
     if (program == -1) return fail();
     call(SYS_setpgid, program, program);  // whoever of the two comes first
-    report_.program = program;
     return true;
   }
 
