@@ -21,13 +21,14 @@ function(coconet_window out layer)
   set(${out} ${PROJECT_BINARY_DIR}/layers/${layer} PARENT_SCOPE)
 endfunction()
 
-# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir] [WAITS])
+# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir] [EACH_STEP])
 #
 # A layer without SOURCES is headers only. USES are libraries outside the project. GENERATED is a directory of generated
-# headers that belong to the layer. A layer that WAITS spends its time on disks, compilers and measurements: it is
-# compiled with -O1, which takes a quarter less time.
+# headers that belong to the layer. A layer with EACH_STEP works in each step of an application. The others work once a
+# program, or wait for disks and compilers: they are compiled with -O1, which takes a third less time, and their code is as
+# quick (bench/run.sh planning).
 function(coconet_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "WAITS" "FOLDER;GENERATED" "SOURCES;SEES;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "EACH_STEP" "FOLDER;GENERATED" "SOURCES;SEES;USES")
 
   coconet_window(window ${name})
   cmake_path(GET layer_FOLDER PARENT_PATH parent)
@@ -38,7 +39,7 @@ function(coconet_layer name)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
     target_compile_options(${name} PRIVATE ${COCONET_INSTALLED_OPTIONS})
-    if(layer_WAITS)
+    if(NOT layer_EACH_STEP)
       target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     endif()
     if(precompiles)
