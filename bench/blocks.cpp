@@ -93,6 +93,23 @@ constexpr float allowed = sizeof(Element) == 4 ? 1e-5f : 0x1p-7f;
 
 const char* const schedules[] = {"unfused", "fused", "overlapped", "automatic"};
 
+/// The rows of a block that was measured: what is behind its matmul, and the whole under each
+/// schedule.
+void add_rows(const std::vector<bench::Contestant>& contestants, const std::string& name,
+              const Sizes& sizes, bench::Rows& rows) {
+  const auto ms = [&](const char* of) { return bench::fastest(contestants, {of}); };
+  const std::string what = name + sizes.str() + " ";
+  rows.add({what + "behind the matmul", sizes.elements(), ms("rest"),
+            bench::fastest(contestants, {"peer, rest", "peer, rest, in place"})});
+  for (const char* const schedule : schedules) {
+    rows.add({.name = what + schedule,
+              .n = sizes.elements(),
+              .ms = ms(schedule),
+              .peer_ms = bench::fastest(contestants, {"peer", "peer, in place"}),
+              .floor_ms = ms("matmul, rest")});
+  }
+}
+
 /// mlp_block or attention_block.
 template <class Element>
 void measure_block(const World& world, const std::string& name, Sizes sizes, bench::Rows& rows) {
@@ -155,18 +172,7 @@ void measure_block(const World& world, const std::string& name, Sizes sizes, ben
   }
 
   bench::measure(contestants);
-  const auto ms = [&](const char* of) { return bench::fastest(contestants, {of}); };
-  const std::string what =
-      name + " " + std::string(coconet::to_string(dtype)) + " " + sizes.str() + " ";
-  rows.add({what + "behind the matmul", sizes.elements(), ms("rest"),
-            bench::fastest(contestants, {"peer, rest", "peer, rest, in place"})});
-  for (const char* const schedule : schedules) {
-    rows.add({.name = what + schedule,
-              .n = sizes.elements(),
-              .ms = ms(schedule),
-              .peer_ms = bench::fastest(contestants, {"peer", "peer, in place"}),
-              .floor_ms = ms("matmul, rest")});
-  }
+  add_rows(contestants, name + " " + std::string(coconet::to_string(dtype)) + " ", sizes, rows);
 }
 
 /// pipeline_block of two stages.

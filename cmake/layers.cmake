@@ -21,14 +21,12 @@ function(coconet_window out layer)
   set(${out} ${PROJECT_BINARY_DIR}/layers/${layer} PARENT_SCOPE)
 endfunction()
 
-# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir] [EACH_STEP])
+# coconet_layer(NAME FOLDER dir-below-src SOURCES file... [SEES layer...] [USES library...] [GENERATED dir])
 #
 # A layer without SOURCES is headers only. USES are libraries outside the project. GENERATED is a directory of generated
-# headers that belong to the layer. A layer with EACH_STEP works in each step of an application. The others work once a
-# program, or wait for disks and compilers: they are compiled with -O1, which takes a third less time, and their code is as
-# quick (bench/run.sh planning).
+# headers that belong to the layer.
 function(coconet_layer name)
-  cmake_parse_arguments(PARSE_ARGV 1 layer "EACH_STEP" "FOLDER;GENERATED" "SOURCES;SEES;USES")
+  cmake_parse_arguments(PARSE_ARGV 1 layer "" "FOLDER;GENERATED" "SOURCES;SEES;USES")
 
   coconet_window(window ${name})
   cmake_path(GET layer_FOLDER PARENT_PATH parent)
@@ -39,9 +37,6 @@ function(coconet_layer name)
     set(scope PRIVATE)
     add_library(${name} OBJECT ${layer_SOURCES})
     target_compile_options(${name} PRIVATE ${COCONET_INSTALLED_OPTIONS})
-    if(NOT layer_EACH_STEP)
-      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-    endif()
     if(precompiles)
       # Where a library brings other options the compiler takes the headers as they are.
       target_precompile_headers(${name} REUSE_FROM coconet_headers)
@@ -59,6 +54,13 @@ function(coconet_layer name)
   target_include_directories(${name} ${scope} ${include_dirs})
   target_link_libraries(${name} ${scope} coconet_flags fmt::fmt ${layer_USES})
   set_target_properties(${name} PROPERTIES COCONET_WINDOWS "${window};${layer_GENERATED}")
+endfunction()
+
+# Files of loops over long arrays, of which gcc makes vector code at -O3. It crashes over headers that were precompiled with
+# another optimization.
+function(coconet_vectorized)
+  set_source_files_properties(${ARGN} PROPERTIES
+    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3> SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # The .cpp files of `folder` (relative to the current directory) and of all folders below it.

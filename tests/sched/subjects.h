@@ -31,6 +31,16 @@ struct Momentum {
   Value w1 = update(w, w - lr * m1);
 };
 
+/// Of it: all computation on slices.
+inline Schedule m_on_slices() {
+  return Schedule().split("avg").reorder("avg.all_gather", {"m.new", "w.new"}).as_slice("m").dead();
+}
+
+/// One kernel of these.
+inline Schedule kernel(const std::vector<std::string>& ops, const char* kind = "computation") {
+  return Schedule().fuse("k", kind, ops);
+}
+
 /// The program after `schedule`.
 inline Program after(const Program& program, const Schedule& schedule) {
   return schedule.apply(program).back();

@@ -29,7 +29,7 @@ std::vector<std::string> prelude_files(std::string_view target,
   add({target == "host" ? "host/lane.h" : "threads.h", "common.h", "ranks.h"});
   // A header of the same name in host/ is for blocks of one lane.
   for (const std::string& header : headers) {
-    if (header == "functions.h" && target != "cuda") names.emplace_back("host/math.h");
+    if (header == "functions.h" && target != "cuda") add({"host/math.h", "host/waves.h"});
     const std::string of_host = "host/" + header;
     names.push_back(target == "host" && !prelude_file(of_host).empty() ? of_host : header);
   }

@@ -15,16 +15,11 @@
 #include "ir/lists.h"
 #include "jit/comm/access.h"
 #include "jit/comm/comm.h"
-#include "jit/kernels/kernel_store.h"
-#include "jit/kernels/plan_kernels.h"
 #include "jit/run/compile.h"
-#include "jit/run/overlaps.h"
+#include "jit/tune/candidates.h"
 #include "jit/tune/timing.h"
 #include "jit/tune/tuning_file.h"
 #include "sched/cost/estimate.h"
-#include "sched/knobs.h"
-#include "sched/tune/canonical.h"
-#include "sched/tune/likely.h"
 
 namespace coconet::jit {
 namespace {
@@ -33,6 +28,7 @@ using Verdict = PairedRatios::Verdict;
 
 constexpr double tie = 0.99;       // what counts as quicker than the quickest so far
 constexpr double knob_tie = 0.97;  // and for knobs, which nobody should write down for nothing
+
 /// Whether COCONET_COLLECTIVES=mpi could change what the program without a schedule does.
 bool has_mpi(const Platform& platform, const Comm& comm) {
   return platform.traits().immediate && comm.size() > 1 && !comm.in_one_process() &&
@@ -44,16 +40,15 @@ class Tuner {
   /// `keep` is called on all ranks after each size.
   Tuner(const Program& program, const World& world, const TuneOptions& options,
         const std::function<void(const Tuned&)>& keep)
-      : program_(program), world_(world), options_(options), keep_(keep) {
+      : program_(program),
+        world_(world),
+        options_(options),
+        keep_(keep),
+        candidates_(program, world, tuned_) {
     tuned_.cluster = *options.cluster;
   }
 
   Tuned run(const std::vector<Sizes>& sizes) {
-    together(comm(), [&] {
-      tuned_.space = sched::find_space(*ir::graph_of(program_));
-      find_shipped();
-    });
-    choose_plans();
     together(comm(), [&] {
       for (const Sizes& one : sizes) plan_size(one);
     });
@@ -109,12 +104,12 @@ class Tuner {
                              [&](std::size_t index) { return waiting.predicted_us[index]; });
     LeftOut& left_out = tuned_.left_out;
     left_out.no_room += std::erase_if(waiting.candidates, [&](std::size_t index) {
-      return options_.skips_crowded_overlaps && is_another_[index];
+      return options_.skips_crowded_overlaps && candidates_.is_another(index);
     });
     const std::size_t most = most_of(waiting.best_us / 1000);
     std::size_t measured = 0;
     std::erase_if(waiting.candidates, [&](std::size_t index) {
-      if (index == 0 || shipped_.contains(index)) return false;
+      if (index == 0 || candidates_.ships(index)) return false;
       const bool hopeless = is_hopeless(waiting, waiting.predicted_us[index]);
       const bool many = !hopeless && most > 0 && ++measured > most;
       left_out.hopeless += hopeless ? 1 : 0;
@@ -125,104 +120,20 @@ class Tuner {
     waiting_.push_back(std::move(waiting));
   }
 
-  /// Which candidates are the schedules that ship with the program; those that are none become
-  /// some.
-  void find_shipped() {
-    std::vector<sched::Candidate>& all = tuned_.space.candidates;
-    sched::Canonical canonical;
-    std::vector<std::string> plans;
-    for (const sched::Candidate& one : all) plans.push_back(canonical.key(one.plan));
-    for (const sched::Steps& shipped : sched::shipped_schedules_of(program_)) {
-      const Program scheduled = Schedule::parse(sched::to_json(shipped)).apply(program_).back();
-      sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
-      const auto place =
-          static_cast<std::size_t>(std::ranges::find(plans, canonical.key(plan)) - plans.begin());
-      shipped_.insert(place);
-      if (place < plans.size()) continue;
-      plans.push_back(canonical.key(plan));
-      all.push_back({shipped.steps, *ir::graph_of(scheduled), std::move(plan)});
-    }
-  }
-
-  /// Collective: the plans that candidates have on this machine. What has none is noted.
-  void choose_plans() {
-    for (std::size_t index = 0; index < tuned_.space.candidates.size(); ++index)
-      chosen_.push_back(plan_of({index, {}}).value_or(sched::Plan()));
-    sched::Canonical canonical;
-    std::set<std::string> plans;
-    for (std::size_t index = 0; index < chosen_.size(); ++index) {
-      if (!runs_in_turn(index)) plans.insert(canonical.key(chosen_[index]));
-    }
-    for (std::size_t index = 0; index < chosen_.size(); ++index)
-      is_another_.push_back(runs_in_turn(index) && plans.contains(canonical.key(chosen_[index])));
-  }
-
-  /// Collective: nothing where the machine has none, which is noted.
-  std::optional<sched::Plan> plan_of(const Variant& variant) {
-    try {
-      const Program scheduled =
-          sched::with_knobs(schedule_of(tuned_.space, variant, "candidate").apply(program_).back(),
-                            comm().config().knobs);
-      return choose_plan(comm(), platform_of(comm()), *ir::graph_of(scheduled), comm().config())
-          .plan;
-    } catch (const CommError&) {
-      throw;
-    } catch (const Error& error) {
-      give_up(variant, error);
-      return {};
-    }
-  }
-
-  /// Whether the candidate overlaps steps that there is no room for: it runs without the overlap.
-  [[nodiscard]] bool runs_in_turn(std::size_t index) const {
-    return chosen_[index].overlaps.size() < tuned_.space.candidates[index].plan.overlaps.size();
-  }
-
-  void give_up(const Variant& variant, const Error& error) {
-    given_up_.push_back(variant);
-    tuned_.impossible.push_back(
-        fmt::format("{}: {}", describe(tuned_.space, variant), error.what()));
-  }
-  [[nodiscard]] bool is_given_up(const Variant& variant) const {
-    return std::ranges::find(given_up_, variant) != given_up_.end();
-  }
-
-  /// Collective: all kernels that will be measured at once, so that all ranks' compilers are busy.
+  /// Collective: all kernels that will be measured.
   void compile_all() {
     std::set<std::size_t> all;
     for (const Waiting& waiting : waiting_)
       all.insert(waiting.candidates.begin(), waiting.candidates.end());
-    for (std::size_t index = 0; options_.exhaustive && index < chosen_.size(); ++index)
+    for (std::size_t index = 0; options_.exhaustive && index < tuned_.space.candidates.size();
+         ++index)
       all.insert(index);
-    std::vector<const sched::Plan*> plans;
-    for (const std::size_t index : all) {
-      if (!is_given_up({index, {}})) plans.push_back(&chosen_[index]);
-    }
-    compile_kernels(plans);
-  }
-
-  /// Collective. What does not compile is said when its candidate is made.
-  void compile_kernels(const std::vector<const sched::Plan*>& plans) {
-    const Platform& platform = platform_of(comm());
-    std::vector<KernelText> texts;
-    for (const sched::Plan* plan : plans) {
-      for (KernelText& text :
-           kernel_texts(*plan, {platform.traits().immediate, platform.traits().ranks_per_launch}))
-        texts.push_back(std::move(text));
-    }
-    std::set<std::string_view> different;
-    for (const KernelText& text : texts) different.insert(text.source);
-    tuned_.kernels += different.size();
-    try {
-      for (auto& kernel : obtain_kernels(comm(), platform, texts, comm().config()))
-        kernels_.push_back(std::move(kernel));
-    } catch (const CompileError&) {
-    }
+    candidates_.compile(all);
   }
 
   /// Collective: a variant ready to run; nothing where it cannot, which is noted.
   std::unique_ptr<Contestant> make(const Variant& variant, const Sizes& sizes) {
-    if (is_given_up(variant)) return nullptr;
+    if (candidates_.is_given_up(variant)) return nullptr;
     try {
       return std::make_unique<Contestant>(
           world_, program_, schedule_of(tuned_.space, variant, "candidate"), sizes, options_.lists,
@@ -231,7 +142,7 @@ class Tuner {
     } catch (const CommError&) {
       throw;  // the world is broken
     } catch (const Error& error) {
-      give_up(variant, error);
+      candidates_.give_up(variant, error);
       return nullptr;
     }
   }
@@ -340,7 +251,7 @@ class Tuner {
     std::vector<double> first, second;
     for (std::size_t index = 1; index < tuned_.space.candidates.size(); ++index) {
       if (any_interrupted()) return false;
-      if (is_another_[index]) continue;
+      if (candidates_.is_another(index)) continue;
       const std::unique_ptr<Contestant> one = make({index, {}}, contest.sizes);
       if (!one) continue;
       const int pairs = std::min(pairs_for(contest.result.best_ms), most_pairs);
@@ -384,8 +295,8 @@ class Tuner {
       std::vector<double> predicted;
       for (const Variant& variant :
            knob_variants(tuned_.space, contest.result.best, traits, round)) {
-        if (is_given_up(variant)) continue;
-        auto plan = plan_of(variant);
+        if (candidates_.is_given_up(variant)) continue;
+        auto plan = candidates_.plan_of(variant);
         if (!plan) continue;
         const double us = estimate(*plan, extents, tuned_.cluster).us;
         if (is_hopeless(waiting, us)) {
@@ -399,7 +310,7 @@ class Tuner {
       }
       std::vector<const sched::Plan*> all;
       for (const sched::Plan& plan : plans) all.push_back(&plan);
-      compile_kernels(all);
+      candidates_.compile(all);
       all_ += variants.size();
       for (std::size_t i = 0; i < variants.size(); ++i) {
         if (!challenge(contest, variants[i], predicted[i])) return false;
@@ -444,12 +355,8 @@ class Tuner {
   const TuneOptions& options_;
   const std::function<void(const Tuned&)>& keep_;
   Tuned tuned_;
+  Candidates candidates_;
   std::vector<Waiting> waiting_;
-  std::vector<std::shared_ptr<const Kernel>> kernels_;  ///< so that they stay loaded
-  std::vector<sched::Plan> chosen_;                     ///< by candidate of the space
-  std::vector<bool> is_another_;   ///< of these, which run as another candidate does
-  std::set<std::size_t> shipped_;  ///< the candidates that ship, which are always measured
-  std::vector<Variant> given_up_;
   SharedTensors tensors_;  ///< of the size that is being measured, in the host's memory
   std::size_t all_ = 0, done_ = 0;
   std::chrono::steady_clock::time_point begin_;
