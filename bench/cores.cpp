@@ -30,7 +30,7 @@ struct Step {
   coconet::Sizes sizes = {};
 };
 
-/// The same step on one core, and on all of this process.
+/// A step on one core, and on all of this process.
 class Comparison {
  public:
   Comparison(const World& world, Step step, int cores) : step_(std::move(step)), cores_(cores) {

@@ -34,11 +34,11 @@ class Candidates {
 
   /// Collective: the plan of a variant; nothing where this machine has none, which is noted.
   [[nodiscard]] std::optional<sched::Plan> plan_of(const Variant& variant);
-  /// Collective: compiles the kernels of these candidates, all at once, so that all ranks'
-  /// compilers are busy. They stay loaded. What does not compile is said when it is made.
-  void compile(const std::set<std::size_t>& indices);
-  /// Collective: the same of these plans.
+  /// Collective: compiles the kernels of these plans, all at once, so that all ranks' compilers
+  /// are busy. They stay loaded. What does not compile is said when it is made.
   void compile(const std::vector<const sched::Plan*>& plans);
+  /// Collective: compiles those of these candidates.
+  void compile(const std::set<std::size_t>& indices);
 
  private:
   [[nodiscard]] Comm& comm() const;

@@ -107,8 +107,8 @@ class COCONET_API Membership {
   void await(int rank, std::string_view place) noexcept;
   /// The process of `rank` has ended: tells all on this node, unless it had left. From any thread.
   void lose(int rank) noexcept;
-  /// The same of a rank of another node, with what it has said before: nothing in `last` where it
-  /// has not. From any thread.
+  /// `lose`, of a rank of another node. `last` is what it has said before, nothing where it has
+  /// not: who has said that it failed gets its own reason told. From any thread.
   void take_end(int rank, const RankStatus& last) noexcept;
 
   /// Notices from here on when a process of `ranks` ends, which have `names` by `name_of_process`.

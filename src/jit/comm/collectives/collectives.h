@@ -62,7 +62,7 @@ class COCONET_API Collectives {
   /// Collective over the group. On the host it blocks and does not look at the queue; on GPUs it
   /// puts work there.
   virtual void run(Queue& queue, const CollectiveCall& call) = 0;
-  /// The same for several calls of one op, as a tensor that is scattered over buffers needs one for
+  /// `run` of several calls of one op, as a tensor that is scattered over buffers needs one for
   /// each: ranks may meet for all of them together.
   virtual void run_all(Queue& queue, std::span<const CollectiveCall> calls) {
     for (const CollectiveCall& call : calls) run(queue, call);

@@ -172,7 +172,7 @@ DEVICE by_power_of_2<S> divided_by_power_of_2(S x) {
   const S n = from_bits<S>(biased | to_bits(S(one))) - S(one + parts::bias + 1);
   return {n, from_bits<S>((above_root & (one - 1)) + root) - 1};
 }
-/// The same of any x.
+/// `divided_by_power_of_2` of any x, subnormals included.
 template <class S>
 DEVICE by_power_of_2<S> divided_with_subnormals(S x) {
   typedef float_parts<S> parts;

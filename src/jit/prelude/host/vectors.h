@@ -58,7 +58,7 @@ DEVICE void lanes(F f) {
   for (int l = 0; l < N; ++l) f(l);
 }
 
-/// The same where f chooses between values. gcc makes branches of choices in a loop that it has
+/// `lanes` of an f that chooses between values. gcc makes branches of choices in a loop that it has
 /// unrolled, and vectors of those in one that it has not, but slower ones of all else.
 template <int N, class F>
 DEVICE void choosing_lanes(F f) {
