@@ -152,15 +152,18 @@ void run(Executable& step, int ranks, int steps) {
   }
 }
 
-/// Those of the library, of which MPI does the long ones.
+/// The library's collectives, its own ways first and then MPI's.
 void run_collectives(const World& world) {
   jit::Comm& comm = *jit::Access::comm(world);
   test::Group group(comm);
-  for (const std::size_t count : {std::size_t{10}, jit::DirectCollectives::capacity / 8,
-                                  jit::DirectCollectives::capacity + 1})
-    for (const DType dtype : {f32, bf16})
-      test::check_collectives(group, std::vector<std::size_t>(group.size(), count), dtype,
-                              Reduction::sum);
+  for (const bool by_mpi : {false, true}) {
+    group.go_by_mpi(by_mpi);
+    for (const std::size_t count : {std::size_t{10}, jit::DirectCollectives::capacity / 8,
+                                    jit::DirectCollectives::capacity + 1})
+      for (const DType dtype : {f32, bf16})
+        test::check_collectives(group, std::vector<std::size_t>(group.size(), count), dtype,
+                                Reduction::sum);
+  }
 }
 
 /// A world of its own, which ends with its communicator.
