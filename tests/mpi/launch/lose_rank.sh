@@ -154,7 +154,9 @@ judge() {
     fi
     if [[ -z $who ]]; then
       [[ $text != *DONE* ]] || continue
-      # The launcher ends a job of which a process ends inside MPI_Init_thread, before others can say the same.
+      # The launcher ends a job of which a process ends inside MPI_Init_thread, before others can say the same. Open MPI may
+      # say that it has lost the launcher.
+      text=$(sed -E '/^\[[^]]*:[0-9]+\] (OPAL|PMIX) ERROR: /d' <<<"$text")
       [[ -n $text ]] || ! grep -qs "inside MPI_Init_thread .* this process ends" "$folder"/says.* || continue
       echo "rank $rank names nobody"
       return
