@@ -1,5 +1,5 @@
-// Times the library's collectives as steps of their own, on its own memory and on the
-// application's, against MPI's, in place and not.
+// Times the library's collectives, each behind a loop that writes its operand, on the library's
+// memory and on the application's, against MPI's, in place and not.
 #include <mpi.h>
 
 #include <algorithm>
@@ -87,7 +87,11 @@ void measure(const coconet::World& world, const Collective& collective, std::siz
                                                    x.begin());
                                  world.barrier();
                                },
-                           .step = [&step](int) { step.run(); }});
+                           .step =
+                               [&step, x](int) {
+                                 bench::write_again(x);
+                                 step.run();
+                               }});
     verify(contestants.back(), y);
   };
   enter("ours", reached, reached.data<float>("x"), reached.data<float>("y"));

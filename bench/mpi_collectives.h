@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <stdexcept>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -83,7 +83,7 @@ inline constexpr MpiCollective mpi_collectives[] = {
     {"send", false, calls::send, false, false, Receivers::all_but_first},
 };
 
-/// One of them, as a step.
+/// One of them, as a step that writes its operand first.
 class MpiCollectiveStep final : public MpiStep {
  public:
   MpiCollectiveStep(std::size_t n, int rank, int ranks, const MpiCollective& collective)
@@ -94,13 +94,10 @@ class MpiCollectiveStep final : public MpiStep {
         in_(make_array(collective.is_in_place ? 0 : n)),
         out_(make_array(n)) {}
   void begin() override {
-    const std::size_t part = n_ / static_cast<std::size_t>(ranks_);
-    float* to = collective_.is_in_place ? out_.get() : in_.get();
-    if (collective_.is_in_place && collective_.takes_part)
-      to += part * static_cast<std::size_t>(rank_);
-    std::ranges::copy(make_gradient(collective_.takes_part ? part : n_, rank_), to);
+    std::ranges::copy(make_gradient(operand().size(), rank_), operand().begin());
   }
   void step(int) override {
+    write_again(operand());
     collective_.call(collective_.is_in_place ? out_.get() : in_.get(), out_.get(),
                      static_cast<int>(n_), rank_, ranks_);
   }
@@ -115,6 +112,14 @@ class MpiCollectiveStep final : public MpiStep {
   }
 
  private:
+  /// What this rank has.
+  [[nodiscard]] std::span<float> operand() const {
+    const std::size_t part = n_ / static_cast<std::size_t>(ranks_);
+    float* const first = collective_.is_in_place ? out_.get() : in_.get();
+    if (!collective_.takes_part) return {first, n_};
+    return {collective_.is_in_place ? first + part * static_cast<std::size_t>(rank_) : first, part};
+  }
+
   MpiCollective collective_;
   std::size_t n_;
   int rank_, ranks_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace bench {
@@ -22,6 +23,12 @@ inline std::vector<float> make_gradient(std::size_t n, int rank) {
   std::vector<float> g(n);
   for (std::size_t i = 0; i < n; ++i) g[i] = gradient(i);
   return g;
+}
+
+/// Writes the operand of a collective, as the kernel in front of it would: what a rank has just
+/// written is in its caches alone.
+inline void write_again(std::span<float> operand) {
+  for (float& x : operand) x = -x;
 }
 
 }  // namespace bench

@@ -95,13 +95,12 @@ std::optional<CollectiveWays> measure_ways(Comm& comm, const Platform& platform,
     comm.set_ways({});
     return true;
   };
-  // An all_reduce is copied up to half of the bound.
   best.copied_bytes = 0;
   for (std::size_t bytes = 512; bytes <= 1 << 15; bytes *= 2) {
     if (ends()) return std::nullopt;
     Subject subject(comm, platform, bytes);
     if (ratio(subject, &CollectiveWays::copied_bytes, never, 0) > 1) break;
-    best.copied_bytes = 2 * bytes;
+    best.copied_bytes = bytes;
   }
   // From the largest down, as long as it gains.
   best.streamed_bytes = never;

@@ -89,9 +89,8 @@ class COCONET_API Collectives {
 /// socket.
 struct CollectiveWays {
   /// Up to here the others copy what a rank shows them, even where they reach it: that takes less
-  /// than the second barrier of tensors that stay where they are. Half of it in an all_reduce,
-  /// where every rank reads all.
-  std::size_t copied_bytes = 4096;
+  /// than the second barrier of tensors that stay where they are.
+  std::size_t copied_bytes = std::size_t{8} << 10;
   /// From this size of a rank's share on, what others read next goes past this rank's caches: its
   /// lines would have to be fetched from there. Two ranks divide an all_reduce from here on only.
   std::size_t streamed_bytes = std::size_t{16} << 10;

@@ -102,13 +102,11 @@ void DirectCollectives::run_together(std::span<const CollectiveCall> calls) {
   std::size_t bytes = allocations_ ? 0 : SIZE_MAX;
   for (std::size_t i = 0; allocations_ && i < calls.size(); ++i)
     bytes += most_shown(calls[i], size());
-  const CollectiveCall& first = calls.front();
-  // Copied, an all_reduce makes every rank read all of the other ranks' data.
-  const std::size_t copied = std::min(ways_->copied_bytes, capacity);
-  if (bytes <= (first.op == Op::all_reduce ? copied / 2 : copied)) {
+  if (bytes <= std::min(ways_->copied_bytes, capacity)) {
     run_in_pieces(calls);
     return;
   }
+  const CollectiveCall& first = calls.front();
   const std::size_t slot = barrier_->count() % 2;
   show_operands(calls);
   unreached_.clear();
@@ -196,7 +194,7 @@ bool DirectCollectives::divides(const CollectiveCall& call, std::size_t count) c
   const std::size_t ranks = size();
   const std::size_t share = count * size_of(call.dtype) / ranks;
   if (call.op == Op::all_reduce && ranks <= 2) return streams(share);
-  return share * 2 > ways_->copied_bytes;
+  return share * 4 > ways_->copied_bytes;
 }
 
 void DirectCollectives::show_operands(std::span<const CollectiveCall> calls) {
