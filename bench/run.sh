@@ -18,12 +18,12 @@ ranks of its own: Open MPI, MPICH with its headers (Debian's libmpich-dev), and 
 and impi-devel in a virtual environment). The parts, all of them but functions, sweep, checkpoint and planning unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules, and under the one that compile() chooses
               when it is told none ("automatic"; what was tuned here counts, unless COCONET_TUNE is off)
-  optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused and automatic, on 2 ranks;
+  optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused, automatic and unfused, on 2 ranks;
               and of AdamW over 2^24 elements with options beside the same without: groups over buffers, and clipping by norm
               with loss scaling, which writes a rank's slice of the gradient once more and reads it again, 8 / ranks bytes an
               element; and with groups and clipping in 16 buffers of the application's own memory, automatic, beside fused
-  collectives the library's collectives of f32 as steps of their own, on memory that other ranks reach and on the application's,
-              on 2 and 4 ranks
+  collectives the library's collectives of f32, each behind a loop that writes its operand, on memory that other ranks reach and
+              on the application's, on 2 and 4 ranks
   scattered   one Adam step over the 199 parameters of BERT-base as they lie, fused, on 2 ranks; and over 16 buffers with the
               collectives of the library
   algorithms  an AllReduce of f32 inside a kernel, with every algorithm and protocol, and the library's, on 2 and 4 ranks
@@ -56,7 +56,7 @@ A row a contestant and number of elements, but for sweep:
   peer         the MPI under which the peer was fastest, and whether it was in place
   floor_ms     for adam: ReduceScatter, Adam and AllGather as one hand-written loop over shared memory; for optimizers: a
                copy of as many bytes as a rank's kernel reads and writes, by memcpy or past the caches, whichever is faster,
-               for its automatic rows the fastest schedule that ships, and for AdamW with options the same without, or fused; for
+               for its other rows the fastest schedule that ships, and for AdamW with options the same without, or fused; for
                scattered: the same step of one contiguous tensor; for blocks: the bare matmul, then a fused kernel of the
                rest; for functions: a copy of as
                many bytes; for kernels: the same without dropout, with a mask of f32, along long rows, or as sums of products
