@@ -1,7 +1,5 @@
 // `coconet calibrate`: measures the machine at hand, for predictions.
 #include <cstdio>
-#include <limits>
-#include <map>
 #include <string>
 
 #include "cli/commands.h"
@@ -43,16 +41,6 @@ void print(const sched::Cluster& cluster) {
   std::printf("\n");
 }
 
-void print(const std::map<int, jit::CollectiveWays>& by_ranks, int ranks) {
-  const auto ways = by_ranks.find(ranks);
-  if (ways == by_ranks.end()) return;
-  const auto bytes = [](std::size_t limit) {
-    return limit == std::numeric_limits<std::size_t>::max() ? "never" : std::to_string(limit);
-  };
-  std::printf("library collectives copy up to %s bytes, and go past the caches from %s on\n",
-              bytes(ways->second.copied_bytes).c_str(), bytes(ways->second.streamed_bytes).c_str());
-}
-
 int calibrate_on(const World& world, const std::string& out) {
   jit::Comm& comm = jit::comm_of(world);
   jit::TuningFile file = jit::read_tuning(comm, jit::platform_of(comm), comm.config());
@@ -74,7 +62,6 @@ int calibrate_on(const World& world, const std::string& out) {
   jit::together(comm, [&] {
     if (world.rank() != 0) return;
     print(cluster);
-    print(file.ways, world.size());
     if (!out.empty()) jit::write_atomically(out, sched::to_json(cluster), "--out");
     if (!config().tune_file.empty())
       std::printf("kept in %s\n", config().tune_file.string().c_str());

@@ -135,7 +135,7 @@ TEST_CASE("a step reads as its arguments that differ from the fallbacks") {
 
 TEST_CASE("a fuse says the kind of its kernel or leaves it to the ops") {
   const Schedule schedule = Schedule::parse(
-      R"({"coconet_schedule": 1, "name": "s", "steps": [{"fuse": {"kernel": "k", "ops": ["x"]}}]})");
+      R"({"coconet_schedule": 1, "name": "s", "steps": [{"fuse": {"kernel": "k", "ops":["x"]}}]})");
   CHECK(schedule.step(0) == "fuse kernel=k ops=[x]");
   CHECK(schedule.json() == Schedule("s").fuse("k", "", {"x"}).json());
   CHECK(schedule.json().find("kind") == std::string::npos);

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include "jit/comm/access.h"
+#include "jit/comm/comm.h"
 #include "jit/config/configure.h"
 #include "jit/config/log.h"
 #include "jit/run/compile.h"
 #include "jit/tune/automatic.h"
-#include "jit/tune/tuning_file.h"
 
 namespace coconet {
 
@@ -15,7 +15,6 @@ Executable compile(const Program& program, const Schedule& schedule, const World
   std::shared_ptr<const Config> config;
   jit::together(jit::comm_of(world),
                 [&] { config = jit::configure(options, jit::comm_of(world).config()); });
-  jit::use_tuned_ways(world);
   if (!schedule.is_automatic())
     return jit::compile_scheduled(program, schedule, world, sizes, lists, {.config = config});
   const jit::ChosenSchedule chosen = jit::choose_schedule(program, world, sizes, lists);

@@ -12,6 +12,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "ir/indexed.h"
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/collectives.h"
+#include "jit/comm/collectives/ways.h"
 #include "jit/comm/worlds/nodes.h"
 #include "jit/config/configure.h"
 
@@ -102,9 +104,9 @@ class COCONET_API Comm {
   /// The host's collectives of a group. Collective over the world: each rank passes the group it is
   /// in, in group order. Groups are disjoint.
   [[nodiscard]] std::shared_ptr<Collectives> collectives(const std::vector<int>& ranks);
-  /// Collective: how the collectives of a node's ranks choose their way from here on.
+  /// Collective: the collectives of a node's ranks go by these from here on, whatever they have
+  /// found to be quicker.
   void set_ways(const CollectiveWays& ways);
-  [[nodiscard]] const std::shared_ptr<CollectiveWays>& ways() const { return ways_; }
   /// Collective, before a step: whether any rank says that it cannot run it. Throws Differs where
   /// none does and they were given different things for it.
   [[nodiscard]] virtual bool any_failed(bool failed, std::uint64_t given);
@@ -141,8 +143,6 @@ class COCONET_API Comm {
   /// The application's NCCL communicator of all ranks, null when there is none; platforms keep it
   /// here.
   [[nodiscard]] void*& nccl() { return nccl_; }
-  /// Whether the tuning file was looked into for the ways; the tuner keeps it here.
-  [[nodiscard]] bool& is_tuned() { return is_tuned_; }
   /// How many executables were made for this world, the same on all ranks; they count here.
   [[nodiscard]] std::uint64_t& executables() { return executables_; }
 
@@ -167,13 +167,14 @@ class COCONET_API Comm {
   std::shared_ptr<Membership> membership_;
   std::shared_ptr<Barrier> everybody_;  ///< of all ranks; the derived worlds make it
   int ranks_per_core_;
+  /// What `set_ways` has said.
+  std::shared_ptr<std::optional<CollectiveWays>> ways_ =
+      std::make_shared<std::optional<CollectiveWays>>();
 
  private:
   std::shared_ptr<const Config> config_;
-  std::shared_ptr<CollectiveWays> ways_ = std::make_shared<CollectiveWays>();
   int gpu_ = -1;
   void* nccl_ = nullptr;
-  bool is_tuned_ = false;
   std::uint64_t executables_ = 0;
 };
 

@@ -405,7 +405,6 @@ Tuned tune(const Program& program, const World& world, const std::vector<Sizes>&
 Tuned tune_and_keep(const Program& program, const World& world, const std::vector<Sizes>& sizes,
                     const TuneOptions& options) {
   Comm& comm = comm_of(world);
-  use_tuned_ways(world);
   TuningFile file = read_tuning(comm, platform_of(comm), comm.config());
   require_replaceable(file, comm.config());
   const auto keep = [&](TuningFile& now) { write_tuning(comm, now, comm.config()); };

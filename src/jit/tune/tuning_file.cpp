@@ -52,10 +52,6 @@ TuningFile::Choice parse_choice(const JsonElement& element) {
   return choice;
 }
 
-std::size_t bytes_of(const JsonElement& element) {
-  return static_cast<std::size_t>(element.unsigned_integer());
-}
-
 /// Who measured, on what.
 TuningFile parse_origin(const JsonElement& root) {
   if (!root.is_object()) root.wrong_type("an object with the key coconet_tuning and others");
@@ -69,20 +65,13 @@ TuningFile parse_origin(const JsonElement& root) {
 TuningFile parse_root(const JsonElement& root) {
   TuningFile file = parse_origin(root);
   root.require_object(
-      {"coconet_tuning", "library", "device", "machines", "begun", "collectives", "programs"});
+      {"coconet_tuning", "library", "device", "machines", "begun", "programs"});
   for (const bool is_begun : {false, true}) {
     const auto machines = root.find(is_begun ? "begun" : "machines");
     if (!machines) continue;
     for (const JsonElement& machine : machines->elements()) {
       const sched::Cluster cluster = sched::parse_cluster(machine, is_begun);
       (is_begun ? file.begun : file.machines)[cluster.ranks()] = cluster;
-    }
-  }
-  if (const auto collectives = root.find("collectives")) {
-    for (const JsonElement& ways : collectives->elements()) {
-      ways.require_object({"ranks", "copied_bytes", "streamed_bytes"});
-      file.ways[ways.at("ranks").small_integer(2)] = {bytes_of(ways.at("copied_bytes")),
-                                                      bytes_of(ways.at("streamed_bytes"))};
     }
   }
   if (const auto programs = root.find("programs")) {
@@ -176,11 +165,6 @@ std::string to_json(const TuningFile& file) {
     out["machines"].push_back(ir::json_of(sched::to_json(cluster)));
   for (const auto& [ranks, cluster] : file.begun)
     out["begun"].push_back(ir::json_of(sched::to_json(cluster)));
-  for (const auto& [ranks, ways] : file.ways) {
-    out["collectives"].push_back({{"ranks", ranks},
-                                  {"copied_bytes", ways.copied_bytes},
-                                  {"streamed_bytes", ways.streamed_bytes}});
-  }
   out["programs"] = json::array();
   for (const TuningFile::TunedProgram& program : file.programs) {
     json choices = json::array();

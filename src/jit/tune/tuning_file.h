@@ -37,7 +37,6 @@ struct TuningFile {
   std::string device;                      ///< what it measured on
   std::map<int, sched::Cluster> machines;  ///< by ranks
   std::map<int, sched::Cluster> begun;     ///< those whose measurement was interrupted, by ranks
-  std::map<int, CollectiveWays> ways;      ///< of the host's collectives, by ranks
   std::vector<TunedProgram> programs;
 
   /// What is on the disk: only what was read, and what is of another device or version, may be
@@ -80,9 +79,8 @@ struct Measuring {
   /// Asked on every rank between measurements; any rank's yes ends them.
   std::function<bool()> interrupted = {};
 };
-/// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`: how
-/// the host's collectives choose their way, which they do from here on, and its cluster. Goes on
-/// from where it was interrupted before. Whether it came to its end.
+/// Collective: measures the machine at hand, with as many ranks as `world` has, into `file`. Goes
+/// on from where it was interrupted before. Whether it came to its end.
 [[nodiscard]] bool measure_machine(const World& world, TuningFile& file,
                                    const Measuring& measuring);
 /// Collective: whether the machine was measured more than 90 days ago, or beside other processes
@@ -90,9 +88,6 @@ struct Measuring {
 [[nodiscard]] bool is_outdated(Comm& comm, const sched::Cluster& machine);
 /// This machine as COCONET_TUNE_FILE has it, with so many ranks; nothing where it does not.
 [[nodiscard]] std::optional<sched::Cluster> known_machine(int ranks);
-/// Collective: once for a world, unless COCONET_TUNE is off: the host's collectives choose their
-/// way as the tuning file says.
-void use_tuned_ways(const World& world);
 /// Throws BackendError where the file on the disk cannot be read, and would be lost.
 void require_replaceable(const TuningFile& file, const Config& config);
 /// Collective: rank 0 replaces the file, as a whole; of a damaged one a copy stays beside it, which

@@ -13,7 +13,6 @@
 #include "jit/config/files.h"
 #include "jit/config/log.h"
 #include "jit/tune/calibrate.h"
-#include "jit/tune/measure_ways.h"
 #include "jit/tune/timing.h"
 #include "jit/tune/tuning_file.h"
 
@@ -111,21 +110,7 @@ bool measure_machine(const World& world, TuningFile& file, const Measuring& meas
   const auto keep = [&] {
     if (!is_again && measuring.keep) measuring.keep(next);
   };
-  const auto measure = [&] {
-    if (platform.traits().immediate && ranks > 1 && comm.nodes().count() == 1) {
-      const auto known = next.ways.find(ranks);
-      if (is_again || known == next.ways.end()) {
-        const auto found = measure_ways(comm, platform, measuring.interrupted);
-        if (!found) return false;
-        next.ways[ranks] = *found;
-        keep();
-      } else {
-        comm.set_ways(known->second);
-      }
-    }
-    return calibrate(world, next.begun[ranks], keep, measuring.interrupted);
-  };
-  const bool is_whole = measure();
+  const bool is_whole = calibrate(world, next.begun[ranks], keep, measuring.interrupted);
   if (is_whole) next.machines[ranks] = std::move(next.begun[ranks]);
   if (is_whole) next.begun.erase(ranks);
   if (is_whole || !is_again) file = std::move(next);
@@ -162,18 +147,6 @@ std::optional<sched::Cluster> known_machine(int ranks) {
       file.machine(ranks, wanted > 0 ? wanted : cores_of_each(by_rank));
   if (machine == nullptr) return {};
   return *machine;
-}
-
-void use_tuned_ways(const World& world) {
-  Comm& comm = comm_of(world);
-  if (std::exchange(comm.is_tuned(), true) || comm.config().tune == "off" || comm.size() == 1)
-    return;
-  const Platform* platform = nullptr;
-  together(comm, [&] { platform = &platform_of(comm); });
-  if (!platform->traits().immediate) return;
-  const TuningFile file = read_tuning(comm, *platform, comm.config());
-  const auto ways = file.ways.find(comm.size());
-  if (ways != file.ways.end()) comm.set_ways(ways->second);
 }
 
 void require_replaceable(const TuningFile& file, const Config& config) {

@@ -3,7 +3,6 @@
 // in tests/mpi.
 #include <catch2/catch.hpp>
 #include <functional>
-#include <limits>
 
 #include "coconet/coconet.h"
 #include "jit/comm/access.h"
@@ -11,7 +10,6 @@
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/meeting.h"
-#include "jit/tune/measure_ways.h"
 #include "on_threads.h"
 
 using namespace coconet;
@@ -81,9 +79,11 @@ const Kind kinds[] = {
     {"bootstrap, shrunk", in_shrunk_bootstrap},
 };
 
-constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
-/// The defaults, those of a tuning file of `calibrate`, and what the tuner tries.
-const jit::CollectiveWays all_ways[] = {{}, {8192, 1 << 17}, {0, 0}, {never, never}};
+constexpr std::size_t always = jit::CollectiveWays::always;
+/// What groups find to be quicker, on cores that are neither near nor far, near and far; and the
+/// ends of each.
+const jit::CollectiveWays all_ways[] = {
+    {}, {8 << 10, 4 << 20}, {always, 4 << 10}, {0, 0}, {always, always}};
 
 /// `elements` shared out among `ranks`, evenly or nearly all to one of them.
 std::vector<std::size_t> shares(std::size_t elements, std::size_t ranks, bool evenly) {
@@ -161,13 +161,15 @@ TEST_CASE("an unfused step of large vectors that are bound is right in every kin
   }
 }
 
-TEST_CASE("a world goes by the ways that were measured in it") {
-  CHECK_NOTHROW(in_bootstrap(2, [](World& world) {
-    jit::Comm& comm = jit::comm_of(world);
-    const jit::CollectiveWays ways = jit::measure_ways(comm, jit::host_platform(), {}).value();
-    expect(*comm.ways() == ways, "the world goes by them");
-    check_sizes(world);
-  }));
+TEST_CASE("collectives go through copies between far cores, and in the caches of near ones") {
+  using jit::CollectiveWays;
+  // Microseconds of 64 KiB on two cores of an AMD EPYC, wherever its host had put them.
+  CHECK(jit::ways_for({.cached = 33.7, .past_caches = 7.7, .local = 1.5}) ==
+        CollectiveWays{always, 4 << 10});
+  CHECK(jit::ways_for({.cached = 8.9, .past_caches = 7.2, .local = 1.5}) == CollectiveWays());
+  CHECK(jit::ways_for({.cached = 2.4, .past_caches = 9.4, .local = 1.5}) ==
+        CollectiveWays{8 << 10, 4 << 20});
+  CHECK(jit::ways_for({}) == CollectiveWays());
 }
 
 TEST_CASE("16-bit floats are added in f32 and rounded once where the application joins the ranks") {

@@ -124,6 +124,20 @@ TEST_CASE("ranks that have loaded all kernels meet once to find them") {
   CHECK(meetings == std::vector{1, 1});
 }
 
+TEST_CASE("of several kernels those that were loaded before are found in memory") {
+  const Program program = programs::lamb(Mesh({{"world", 1}}));
+  const auto texts = jit::generate(sched::lower(*ir::graph_of(program)));
+  REQUIRE(texts.size() > 2);
+  const World world = World::self();
+  const jit::Platform& platform = jit::host_platform();
+  (void)jit::obtain_kernels(jit::comm_of(world), platform, std::span(texts).first(2), config());
+  const CacheCounters before = jit::cache_counters();
+  (void)jit::obtain_kernels(jit::comm_of(world), platform, texts, config());
+  const CacheCounters after = jit::cache_counters();
+  CHECK(after.hit_memory - before.hit_memory == 2);
+  CHECK(after.miss + after.hit_disk - before.miss - before.hit_disk == texts.size() - 2);
+}
+
 TEST_CASE("a batch of which one kernel does not compile is compiled kernel by kernel") {
   const OneBatch batch{"first", "broken, a mistake", "last"};
   REQUIRE(batch.compiler.sources().size() == 4);

@@ -242,8 +242,8 @@ TEST_CASE("a report names every step in order with time, bytes and its share of 
 
 namespace {
 
-/// Sums a tensor [rows, columns] of ones and twos over two ranks and adds a row to each of its rows,
-/// in a kernel whose stores to the other rank go past the caches.
+/// Sums a tensor [rows, columns] of ones and twos over two ranks and adds a row to each of them, in
+/// a kernel whose stores to the other rank go past the caches.
 template <class T>
 void require_large_rows(std::int64_t rows, std::int64_t columns) {
   constexpr DType dtype = dtype_of<T>;

@@ -102,10 +102,10 @@ struct JobOutcome {
   std::array<float, 1000> weights{};
 };
 
-JobOutcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string>& environment) {
-  void* const memory =
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto& shared = *new (memory) Shared{};
+/// Their processes, by rank.
+std::array<pid_t, ranks> start_ranks(const FaultyJob& job,
+                                     const std::map<std::string, std::string>& environment,
+                                     Shared& shared) {
   std::array<pid_t, ranks> pids{};
   for (int rank = 0; rank < ranks; ++rank) {
     pids[rank] = fork();
@@ -114,7 +114,14 @@ JobOutcome outcome_of(const FaultyJob& job, const std::map<std::string, std::str
     unsetenv("COCONET_UPDATE_GOLDEN");
     be_rank(rank, job, shared);
   }
+  return pids;
+}
 
+JobOutcome outcome_of(const FaultyJob& job, const std::map<std::string, std::string>& environment) {
+  void* const memory =
+      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto& shared = *new (memory) Shared{};
+  std::array<pid_t, ranks> pids = start_ranks(job, environment, shared);
   JobOutcome outcome;
   int left = ranks;
   Clock::time_point stopped{};

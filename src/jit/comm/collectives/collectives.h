@@ -84,19 +84,6 @@ class COCONET_API Collectives {
   virtual void abort() noexcept {}
 };
 
-/// How the collectives of ranks that share memory choose their way, by bytes: the same on all
-/// ranks. The tuning file has those of the machine at hand; the defaults are of two ranks on one
-/// socket.
-struct CollectiveWays {
-  /// Up to here the others copy what a rank shows them, even where they reach it: that takes less
-  /// than the second barrier of tensors that stay where they are.
-  std::size_t copied_bytes = std::size_t{8} << 10;
-  /// From this size of a rank's share on, what others read next goes past this rank's caches: its
-  /// lines would have to be fetched from there. Two ranks divide an all_reduce from here on only.
-  std::size_t streamed_bytes = std::size_t{16} << 10;
-  bool operator==(const CollectiveWays&) const = default;
-};
-
 /// Where each rank's block starts, and at the end the number of elements of all blocks.
 [[nodiscard]] COCONET_API std::vector<std::size_t> block_starts(
     std::span<const std::size_t> counts);

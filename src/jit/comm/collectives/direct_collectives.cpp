@@ -37,9 +37,6 @@ bool has_blocks_for_ranks(const CollectiveCall& call) {
   return call.op == Op::reduce_scatter || call.op == Op::all_to_all;
 }
 
-/// Results that no cache holds until they are read: they need not be fetched to be overwritten.
-constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
-
 /// Bytes that are worth another core, and a line of the caches, of which no two cores write one.
 constexpr std::size_t of_a_core = std::size_t{64} << 10, line_bytes = 64;
 
@@ -78,7 +75,7 @@ DirectCollectives::DirectCollectives(std::shared_ptr<Barrier> barrier, std::vect
                                      std::vector<Board*> boards,
                                      std::shared_ptr<const PeerAllocations> allocations,
                                      std::shared_ptr<Collectives> by_mpi,
-                                     std::shared_ptr<const CollectiveWays> ways)
+                                     std::shared_ptr<const std::optional<CollectiveWays>> ways)
     : barrier_(std::move(barrier)),
       ranks_(std::move(ranks)),
       boards_(std::move(boards)),
@@ -102,7 +99,7 @@ void DirectCollectives::run_together(std::span<const CollectiveCall> calls) {
   std::size_t bytes = allocations_ ? 0 : SIZE_MAX;
   for (std::size_t i = 0; allocations_ && i < calls.size(); ++i)
     bytes += most_shown(calls[i], size());
-  if (bytes <= std::min(ways_->copied_bytes, capacity)) {
+  if (bytes <= ways().copied_bytes) {
     run_in_pieces(calls);
     return;
   }
@@ -193,8 +190,8 @@ DirectCollectives::Share DirectCollectives::share_of(int position, std::size_t c
 bool DirectCollectives::divides(const CollectiveCall& call, std::size_t count) const {
   const std::size_t ranks = size();
   const std::size_t share = count * size_of(call.dtype) / ranks;
-  if (call.op == Op::all_reduce && ranks <= 2) return streams(share);
-  return share * 4 > ways_->copied_bytes;
+  constexpr std::size_t of_two = std::size_t{16} << 10, of_more = std::size_t{2} << 10;
+  return call.op == Op::all_reduce && ranks <= 2 ? share >= of_two : share > of_more;
 }
 
 void DirectCollectives::show_operands(std::span<const CollectiveCall> calls) {

@@ -7,15 +7,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "jit/comm/barrier/barrier.h"
 #include "jit/comm/collectives/collectives.h"
 #include "jit/comm/collectives/combine.h"
+#include "jit/comm/collectives/ways.h"
 #include "jit/comm/comm.h"
 
 namespace coconet::jit {
+
+/// Results that no cache holds until they are read: they need not be fetched to be overwritten.
+inline constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
 
 /// Where a tensor is, in terms that hold in every process.
 struct Place {
@@ -66,12 +71,16 @@ class DirectCollectives final : public Collectives {
 
   /// `boards[i]` is that of `ranks[i]`. `allocations` is null where the ranks are threads.
   /// `by_mpi`, which may be null, carries out the calls that ask for MPI: it has the same ranks,
-  /// and begins every call with the same barrier. `ways` may change between calls, on all ranks
-  /// alike.
+  /// and begins every call with the same barrier. Where there are `ways` it goes by them, which may
+  /// change between calls, on all ranks alike.
   DirectCollectives(std::shared_ptr<Barrier> barrier, std::vector<int> ranks,
                     std::vector<Board*> boards, std::shared_ptr<const PeerAllocations> allocations,
                     std::shared_ptr<Collectives> by_mpi,
-                    std::shared_ptr<const CollectiveWays> ways);
+                    std::shared_ptr<const std::optional<CollectiveWays>> ways);
+
+  /// Collective, between calls: takes the time of both ways in which data crosses between caches,
+  /// for some ranks less than a millisecond, and goes by it from here on.
+  void find_ways();
 
   void run(Queue& queue, const CollectiveCall& call) override { run_all(queue, {&call, 1}); }
   void run_all(Queue& queue, std::span<const CollectiveCall> calls) override;
@@ -140,14 +149,16 @@ class DirectCollectives final : public Collectives {
   /// Where `piece` of block `block` of rank `from` begins.
   [[nodiscard]] const std::byte* part(const CollectiveCall& call, const Piece& piece, int from,
                                       std::size_t block) const;
-  [[nodiscard]] bool streams(std::size_t bytes) const { return bytes >= ways_->streamed_bytes; }
+  [[nodiscard]] const CollectiveWays& ways() const { return *ways_ ? **ways_ : found_; }
+  [[nodiscard]] bool streams(std::size_t bytes) const { return bytes >= ways().streamed_bytes; }
 
   std::shared_ptr<Barrier> barrier_;
   std::vector<int> ranks_;
   std::vector<Board*> boards_;
   std::shared_ptr<const PeerAllocations> allocations_;
   std::shared_ptr<Collectives> by_mpi_;
-  std::shared_ptr<const CollectiveWays> ways_;
+  std::shared_ptr<const std::optional<CollectiveWays>> ways_;
+  CollectiveWays found_;
   bool shows_copies_ = false;  ///< `ins_` are copies, without what only their rank reads
   std::vector<CollectiveCall> unreached_;  ///< of the calls that are shown together
   std::vector<Shown> shown_;

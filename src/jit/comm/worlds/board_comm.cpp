@@ -144,9 +144,12 @@ std::shared_ptr<Collectives> BoardComm::make_collectives(const std::vector<int>&
   }
   const auto barrier =
       std::make_shared<Barrier>(membership_, std::move(numbers), std::move(arrivals), memory);
-  made = std::make_shared<DirectCollectives>(barrier, ranks, std::move(boards),
-                                             in_one_process() ? nullptr : allocations_,
-                                             make_large(ranks, barrier), ways());
+  const auto direct = std::make_shared<DirectCollectives>(barrier, ranks, std::move(boards),
+                                                          in_one_process() ? nullptr : allocations_,
+                                                          make_large(ranks, barrier), ways_);
+  // Of ranks that take turns on a core it would be the time of a turn.
+  if (ranks.size() > 1 && ranks_per_core() == 1) direct->find_ways();
+  made = direct;
   return made;
 }
 

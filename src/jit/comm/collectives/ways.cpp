@@ -1,0 +1,79 @@
+// Choosing the ways of a group's collectives, and the times that they are chosen by.
+#include "jit/comm/collectives/ways.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "jit/comm/collectives/direct_collectives.h"
+
+namespace coconet::jit {
+
+namespace {
+
+constexpr std::string_view name_in_errors = "collectives";
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+}  // namespace
+
+CollectiveWays ways_for(const HandOver& took) {
+  constexpr double clearly = 1.5;
+  if (took.cached > clearly * (took.local + took.past_caches))
+    return {CollectiveWays::always, std::size_t{4} << 10};
+  CollectiveWays ways;
+  if (took.past_caches > clearly * took.cached) ways.streamed_bytes = uncached_bytes;
+  return ways;
+}
+
+// What is in use later: the copies of the boards, whose lines the neighbour had when they were last
+// read.
+void DirectCollectives::find_ways() {
+  constexpr std::size_t bytes = std::size_t{64} << 10;
+  constexpr int rounds = 9;
+  const std::vector<std::byte> mine(bytes);
+  std::vector<std::byte> taken(bytes);
+  Board& own = *boards_[rank()];
+  const Board& next = *boards_[(rank() + 1) % size()];
+  const auto microseconds = [](const auto& work) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    return took.count();
+  };
+  const auto hand_over = [&](bool past_caches) {
+    barrier_->wait(name_in_errors);
+    return microseconds([&] {
+      copy_to({own.copies[0].data(), past_caches}, mine.data(), bytes);
+      barrier_->wait(name_in_errors);
+      copy_to({taken.data()}, next.copies[0].data(), bytes);
+      barrier_->wait(name_in_errors);
+    });
+  };
+  std::vector<double> cached, past_caches, local;
+  for (int round = 0; round < rounds; ++round) {
+    cached.push_back(hand_over(false));
+    past_caches.push_back(hand_over(true));
+    local.push_back(microseconds([&] { copy_to({taken.data()}, mine.data(), bytes); }));
+  }
+
+  HandOver slowest{median(cached), median(past_caches), median(local)};
+  std::memcpy(own.copies[1].data(), &slowest, sizeof slowest);
+  barrier_->wait(name_in_errors);
+  for (const Board* const board : boards_) {
+    HandOver one;
+    std::memcpy(&one, board->copies[1].data(), sizeof one);
+    slowest = {std::max(slowest.cached, one.cached), std::max(slowest.past_caches, one.past_caches),
+               std::max(slowest.local, one.local)};
+  }
+  barrier_->wait(name_in_errors);
+  found_ = ways_for(slowest);
+}
+
+}  // namespace coconet::jit
