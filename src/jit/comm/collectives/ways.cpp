@@ -1,6 +1,8 @@
 // Choosing the ways of a group's collectives, and the times that they are chosen by.
 #include "jit/comm/collectives/ways.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "jit/comm/collectives/direct_collectives.h"
+#include "jit/config/log.h"
 
 namespace coconet::jit {
 
@@ -74,6 +77,16 @@ void DirectCollectives::find_ways() {
   }
   barrier_->wait(name_in_errors);
   found_ = ways_for(slowest);
+  if (rank() == 0) {
+    log_debug(fmt::format(
+        "collectives of {} ranks: 64 KiB take {:.1f} us from another core's caches and {:.1f} us "
+        "past them, a copy {:.1f} us; so {} in reach are copied, past the caches from {} bytes on",
+        size(), slowest.cached, slowest.past_caches, slowest.local,
+        found_.copied_bytes == CollectiveWays::always
+            ? "all tensors"
+            : fmt::format("tensors of up to {} bytes", found_.copied_bytes),
+        found_.streamed_bytes));
+  }
 }
 
 }  // namespace coconet::jit
