@@ -37,6 +37,9 @@ bool has_blocks_for_ranks(const CollectiveCall& call) {
   return call.op == Op::reduce_scatter || call.op == Op::all_to_all;
 }
 
+/// Results that no cache holds until they are read: they need not be fetched to be overwritten.
+constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
+
 /// Bytes that are worth another core, and a line of the caches, of which no two cores write one.
 constexpr std::size_t of_a_core = std::size_t{64} << 10, line_bytes = 64;
 

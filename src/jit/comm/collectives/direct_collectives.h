@@ -19,9 +19,6 @@
 
 namespace coconet::jit {
 
-/// Results that no cache holds until they are read: they need not be fetched to be overwritten.
-inline constexpr std::size_t uncached_bytes = std::size_t{4} << 20;
-
 /// Where a tensor is, in terms that hold in every process.
 struct Place {
   std::uint64_t allocation = 0;  ///< 0: not in peer memory

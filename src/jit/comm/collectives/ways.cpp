@@ -30,9 +30,7 @@ CollectiveWays ways_for(const HandOver& took) {
   constexpr double clearly = 1.5;
   if (took.cached > clearly * (took.local + took.past_caches))
     return {CollectiveWays::always, std::size_t{4} << 10};
-  CollectiveWays ways;
-  if (took.past_caches > clearly * took.cached) ways.streamed_bytes = uncached_bytes;
-  return ways;
+  return {};
 }
 
 // What is in use later: the copies of the boards, whose lines the neighbour had when they were last

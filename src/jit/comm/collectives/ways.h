@@ -31,8 +31,8 @@ struct HandOver {
 };
 
 /// Where the cores are far apart, such as on two sockets, a line that is fetched from the other
-/// one's caches costs more than a copy past them: all goes through copies. Where they share a
-/// cache, nothing goes past it that it holds.
+/// one's caches costs more than a copy past them: all goes through copies. Where they are near,
+/// writing past the caches costs little, and less than to be wrong about it when a process moves.
 [[nodiscard]] COCONET_API CollectiveWays ways_for(const HandOver& took);
 
 }  // namespace coconet::jit
