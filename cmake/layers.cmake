@@ -56,11 +56,11 @@ function(coconet_layer name)
   set_target_properties(${name} PROPERTIES COCONET_WINDOWS "${window};${layer_GENERATED}")
 endfunction()
 
-# Files of loops over long arrays, of which gcc makes vector code at -O3. It crashes over headers that were precompiled with
-# another optimization.
+# Files of loops over long arrays, of which gcc makes vector code at -O3, of conversions to f16 only where no operation may trap.
+# It crashes over headers that were precompiled with another optimization.
 function(coconet_vectorized)
   set_source_files_properties(${ARGN} PROPERTIES
-    COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-O3> SKIP_PRECOMPILE_HEADERS ON)
+    COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3;-fno-trapping-math>" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # The .cpp files of `folder` (relative to the current directory) and of all folders below it.
