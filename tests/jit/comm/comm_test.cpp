@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "coconet/mesh.h"
 #include "coconet/world.h"
@@ -58,6 +60,39 @@ TEST_CASE("combine takes its operands in order", "[comm]") {
   CHECK_THROWS_WITH(jit::combine(f32, Reduction::mean, &in, &inout, 1),
                     "a mean was asked for where only sums are taken, or of integers");
   CHECK_THROWS_AS(jit::divide(i32, &inout, 1, 2), InternalError);
+}
+
+TEST_CASE("f16 is combined in f32 and rounded once, by whatever the processor converts it",
+          "[comm]") {
+  // All numbers of 16 bits, each beside others, and some that fill no vector.
+  constexpr std::size_t count = 65536 + 5;
+  std::vector<std::vector<Half>> parts(3, std::vector<Half>(count));
+  std::vector<std::vector<float>> wide(3, std::vector<float>(count));
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (std::size_t i = 0; i < count; ++i)
+      parts[part][i].bits = static_cast<std::uint16_t>(i * (1 + 40502 * part) + 17 * part);
+    convert(parts[part], std::span(wide[part]));
+  }
+  for (const std::size_t ranks : {2, 3}) {
+    std::vector<const void*> in;
+    std::vector<float> sum(count, -0.0F);
+    for (std::size_t part = 0; part < ranks; ++part) {
+      in.push_back(parts[part].data());
+      for (std::size_t i = 0; i < count; ++i) sum[i] += wide[part][i];
+    }
+    for (float& x : sum) x /= static_cast<float>(ranks);
+    std::vector<Half> expected(count), out(count);
+    convert(sum, std::span(expected));
+    jit::combine_in_order(f16, Reduction::mean, in, count,
+                          std::vector{jit::Destination{out.data()}});
+    std::size_t differing = 0;
+    const auto is_nan = [](Half x) { return (x.bits & 0x7fffU) > 0x7c00U; };
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool both_nan = is_nan(out[i]) && is_nan(expected[i]);
+      differing += both_nan || out[i].bits == expected[i].bits ? 0 : 1;
+    }
+    CHECK(differing == 0);
+  }
 }
 
 TEST_CASE("buffers of a world are typed, zeroed and seen by every rank", "[comm]") {

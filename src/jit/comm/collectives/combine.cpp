@@ -2,7 +2,10 @@
 #include "jit/comm/collectives/combine.h"
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
+#endif
+#if defined(__x86_64__)
+#include <cpuid.h>
 #endif
 
 #include <algorithm>
@@ -151,7 +154,56 @@ COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_
   for (std::size_t i = 0; i < count; ++i) out[i] = narrow<T>(sums[i]);
 }
 
-template <class T, Reduction reduction>
+#if defined(__x86_64__)
+// f16 by the processor's own conversions, which give the same bits but those of NaN.
+
+[[gnu::target("avx2,f16c")]] void widen_f16(const Half* from, std::size_t count, float* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(bits));
+  }
+  for (; i < count; ++i) to[i] = ir::widened(from[i]);
+}
+
+[[gnu::target("avx2,f16c")]] void narrow_f16(const float* from, std::size_t count, Half* to) {
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const __m256 values = _mm256_loadu_ps(from + i);
+    if (_mm256_movemask_ps(_mm256_cmp_ps(values, values, _CMP_UNORD_Q)) == 0) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                       _mm256_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT));
+    } else {
+      for (std::size_t at = i; at < i + 8; ++at) to[at] = ir::narrowed<Half>(from[at]);
+    }
+  }
+  for (; i < count; ++i) to[i] = ir::narrowed<Half>(from[i]);
+}
+
+template <Reduction reduction>
+COCONET_INLINE void combine_f16(std::span<const void* const> parts, std::size_t begin,
+                                std::size_t count, Half* __restrict out) {
+  std::array<float, block> sums, next;
+  widen_f16(static_cast<const Half*>(parts[0]) + begin, count, sums.data());
+  for (const void* const part : parts.subspan(1)) {
+    widen_f16(static_cast<const Half*>(part) + begin, count, next.data());
+    for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], next[i]);
+  }
+  if constexpr (reduction == Reduction::mean) {
+    const float ranks = static_cast<float>(parts.size());
+    for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] / ranks;
+  }
+  narrow_f16(sums.data(), count, out);
+}
+
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+/// `converts_f16`: the processor has instructions for that.
+template <class T, Reduction reduction, bool converts_f16 = false>
 COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size_t count,
                                    std::span<const Destination> outs) {
   const bool is_direct = outs.size() == 1 && !outs.front().past_caches;
@@ -165,7 +217,9 @@ COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size
   for (std::size_t begin = 0; begin < count; begin += length, length = block) {
     length = std::min(length, count - begin);
     T* const to = is_direct ? static_cast<T*>(outs.front().data) + begin : results.data();
-    if (parts.size() == 2) {
+    if constexpr (converts_f16) {
+      combine_f16<reduction>(parts, begin, length, to);
+    } else if (parts.size() == 2) {
       combine_two<T, reduction>(static_cast<const T*>(parts[0]) + begin,
                                 static_cast<const T*>(parts[1]) + begin, length, to);
     } else {
@@ -187,6 +241,10 @@ void combine_baseline(std::span<const void* const> parts, std::size_t count,
 template <class T, Reduction reduction>
 [[gnu::target("avx2")]] void combine_avx2(std::span<const void* const> parts, std::size_t count,
                                           std::span<const Destination> outs) {
+  if constexpr (std::is_same_v<T, Half>) {
+    static const bool converts_f16 = has_f16c();
+    if (converts_f16) return combine_blocks<T, reduction, true>(parts, count, outs);
+  }
   combine_blocks<T, reduction>(parts, count, outs);
 }
 #endif
