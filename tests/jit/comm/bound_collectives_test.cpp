@@ -10,7 +10,9 @@
 #include "jit/comm/collectives/direct_collectives.h"
 #include "jit/comm/comm_checks.h"
 #include "jit/comm/meeting.h"
+#include "jit/comm/worlds/cores.h"
 #include "on_threads.h"
+#include "require_exit.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -167,6 +169,14 @@ TEST_CASE("collectives go through copies between cores that are far from each ot
   CHECK(jit::ways_for({.cached = 8.9, .past_caches = 7.2, .local = 1.5}) == CollectiveWays());
   CHECK(jit::ways_for({.cached = 2.4, .past_caches = 9.4, .local = 1.5}) == CollectiveWays());
   CHECK(jit::ways_for({}) == CollectiveWays());
+}
+
+TEST_CASE("a group finds its ways where each rank has a core, and says them") {
+  const std::string said = require_exit(run_command(
+      "run adam --schedule unfused --set n=100 --world local:2 --iters 1", "COCONET_LOG=debug"));
+  const std::vector<jit::Cores> cores(2, jit::available_cores());
+  CHECK((said.find("collectives of 2 ranks: 64 KiB take ") != std::string::npos) ==
+        (jit::ranks_per_core(cores) == 1));
 }
 
 TEST_CASE("16-bit floats are added in f32 and rounded once where the application joins the ranks") {

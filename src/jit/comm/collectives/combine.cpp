@@ -134,26 +134,6 @@ COCONET_INLINE void combine_two(const T* __restrict a, const T* __restrict b, st
   }
 }
 
-template <class T, Reduction reduction>
-COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_t begin,
-                                  std::size_t count, T* __restrict out) {
-  using A = decltype(widen(T{}));
-  std::array<A, block> sums;
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    const T* in = static_cast<const T*>(parts[part]) + begin;
-    if (part == 0) {
-      for (std::size_t i = 0; i < count; ++i) sums[i] = widen(in[i]);
-    } else {
-      for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
-    }
-  }
-  if constexpr (reduction == Reduction::mean) {
-    const A ranks = static_cast<A>(parts.size());
-    for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] / ranks;
-  }
-  for (std::size_t i = 0; i < count; ++i) out[i] = narrow<T>(sums[i]);
-}
-
 #if defined(__x86_64__)
 // f16 by the processor's own conversions, which give the same bits but those of NaN.
 
@@ -180,29 +160,42 @@ COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_
   for (; i < count; ++i) to[i] = ir::narrowed<Half>(from[i]);
 }
 
-template <Reduction reduction>
-COCONET_INLINE void combine_f16(std::span<const void* const> parts, std::size_t begin,
-                                std::size_t count, Half* __restrict out) {
-  std::array<float, block> sums, next;
-  widen_f16(static_cast<const Half*>(parts[0]) + begin, count, sums.data());
-  for (const void* const part : parts.subspan(1)) {
-    widen_f16(static_cast<const Half*>(part) + begin, count, next.data());
-    for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], next[i]);
-  }
-  if constexpr (reduction == Reduction::mean) {
-    const float ranks = static_cast<float>(parts.size());
-    for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] / ranks;
-  }
-  narrow_f16(sums.data(), count, out);
-}
-
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
 #endif
 
-/// `converts_f16`: the processor has instructions for that.
+/// `converts_f16`: T is that, and the processor has instructions for it.
+template <class T, Reduction reduction, bool converts_f16>
+COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_t begin,
+                                  std::size_t count, T* __restrict out) {
+  using A = decltype(widen(T{}));
+  std::array<A, block> sums;
+  [[maybe_unused]] std::array<A, block> next;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const T* in = static_cast<const T*>(parts[part]) + begin;
+    if constexpr (converts_f16) {
+      widen_f16(in, count, part == 0 ? sums.data() : next.data());
+      if (part == 0) continue;
+      for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], next[i]);
+    } else if (part == 0) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = widen(in[i]);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) sums[i] = apply<reduction>(sums[i], widen(in[i]));
+    }
+  }
+  if constexpr (reduction == Reduction::mean) {
+    const A ranks = static_cast<A>(parts.size());
+    for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] / ranks;
+  }
+  if constexpr (converts_f16) {
+    narrow_f16(sums.data(), count, out);
+  } else {
+    for (std::size_t i = 0; i < count; ++i) out[i] = narrow<T>(sums[i]);
+  }
+}
+
 template <class T, Reduction reduction, bool converts_f16 = false>
 COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size_t count,
                                    std::span<const Destination> outs) {
@@ -217,13 +210,11 @@ COCONET_INLINE void combine_blocks(std::span<const void* const> parts, std::size
   for (std::size_t begin = 0; begin < count; begin += length, length = block) {
     length = std::min(length, count - begin);
     T* const to = is_direct ? static_cast<T*>(outs.front().data) + begin : results.data();
-    if constexpr (converts_f16) {
-      combine_f16<reduction>(parts, begin, length, to);
-    } else if (parts.size() == 2) {
+    if (parts.size() == 2 && !converts_f16) {
       combine_two<T, reduction>(static_cast<const T*>(parts[0]) + begin,
                                 static_cast<const T*>(parts[1]) + begin, length, to);
     } else {
-      combine_parts<T, reduction>(parts, begin, length, to);
+      combine_parts<T, reduction, converts_f16>(parts, begin, length, to);
     }
     for (const Destination& out : outs) {
       if (!is_direct) put(out, begin * sizeof(T), results.data(), length * sizeof(T));

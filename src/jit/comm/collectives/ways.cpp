@@ -18,12 +18,6 @@ namespace {
 
 constexpr std::string_view name_in_errors = "collectives";
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 }  // namespace
 
 CollectiveWays ways_for(const HandOver& took) {
@@ -56,14 +50,15 @@ void DirectCollectives::find_ways() {
       copy_to({taken.data()}, next.copies[0].data(), bytes);
     });
   };
-  std::vector<double> cached, past_caches, local;
+  // The least of each: what takes longer was interrupted.
+  constexpr double unmeasured = std::numeric_limits<double>::infinity();
+  HandOver slowest{unmeasured, unmeasured, unmeasured};
   for (int round = 0; round < rounds; ++round) {
-    cached.push_back(hand_over(false));
-    past_caches.push_back(hand_over(true));
-    local.push_back(microseconds([&] { copy_to({taken.data()}, mine.data(), bytes); }));
+    slowest.cached = std::min(slowest.cached, hand_over(false));
+    slowest.past_caches = std::min(slowest.past_caches, hand_over(true));
+    slowest.local =
+        std::min(slowest.local, microseconds([&] { copy_to({taken.data()}, mine.data(), bytes); }));
   }
-
-  HandOver slowest{median(cached), median(past_caches), median(local)};
   std::memcpy(own.copies[1].data(), &slowest, sizeof slowest);  // the others may read copy 0 yet
   barrier_->wait(name_in_errors);
   for (const Board* const board : boards_) {
