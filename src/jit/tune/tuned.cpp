@@ -61,10 +61,9 @@ double rank_correlation(const std::vector<Trial>& trials) {
 Schedule best_schedule(const Program& program, const Tuned& tuned, const TunedSize& size) {
   const Schedule schedule = schedule_of(tuned.space, size.best, program.name() + "-tuned");
   sched::Steps steps = sched::steps_of(schedule);
-  const auto extents = ir::resolve_sizes(*ir::graph_of(program), size.sizes, {});
   const auto facts_of = [&](const Program& scheduled) {
     const sched::Plan plan = sched::lower(*ir::graph_of(scheduled));
-    return std::pair{plan.steps.size(), estimate(plan, extents, tuned.cluster).us};
+    return std::pair{plan.steps.size(), estimate(plan, size.extents, tuned.cluster).us};
   };
   const std::vector<Program> programs = schedule.apply(program);
   for (std::size_t i = 0; i < steps.steps.size(); ++i) {

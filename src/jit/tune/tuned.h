@@ -38,7 +38,8 @@ struct AllMeasured {
 };
 
 struct TunedSize {
-  Sizes sizes;
+  Sizes sizes;    ///< as they were given
+  Sizes extents;  ///< of every dimension
   Variant best;
   double best_ms = 0;
   double unfused_ratio = 1;   ///< the best's time over that of the program without a schedule

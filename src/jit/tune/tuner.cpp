@@ -70,7 +70,7 @@ class Tuner {
  private:
   /// One size, and the candidates to measure there, those first that are predicted to be quick.
   struct Waiting {
-    Sizes sizes;
+    Sizes sizes, extents;                 ///< as given, and of every dimension
     std::vector<std::size_t> candidates;  ///< the first is the program without a schedule
     std::vector<double> predicted_us;     ///< by candidate of the space
     double best_us = 0;                   ///< the least of these
@@ -88,10 +88,10 @@ class Tuner {
   [[nodiscard]] Comm& comm() const { return comm_of(world_); }
 
   void plan_size(const Sizes& sizes) {
-    const auto extents = ir::resolve_sizes(*ir::graph_of(program_), sizes, options_.lists);
-    Waiting waiting{sizes, {}, {}, 0, 0};
+    Waiting waiting{
+        sizes, ir::resolve_sizes(*ir::graph_of(program_), sizes, options_.lists), {}, {}, 0, 0};
     for (const sched::Candidate& candidate : tuned_.space.candidates) {
-      const sched::Estimate found = estimate(candidate.plan, extents, tuned_.cluster);
+      const sched::Estimate found = estimate(candidate.plan, waiting.extents, tuned_.cluster);
       const bool is_first = waiting.predicted_us.empty();
       waiting.predicted_us.push_back(found.us);
       waiting.best_us = is_first ? found.us : std::min(waiting.best_us, found.us);
@@ -191,7 +191,10 @@ class Tuner {
   /// Whether the search goes on.
   bool tune_size(const Waiting& waiting) {
     tensors_ = {};
-    Contest contest{waiting.sizes, {.sizes = waiting.sizes, .best = {}, .trials = {}}, {}, {}};
+    Contest contest{waiting.sizes,
+                    {.sizes = waiting.sizes, .extents = waiting.extents, .best = {}, .trials = {}},
+                    {},
+                    {}};
     bool goes_on = true;
     for (const std::size_t index : waiting.candidates)
       goes_on = goes_on && challenge(contest, {index, {}}, waiting.predicted_us[index]);
@@ -287,7 +290,6 @@ class Tuner {
   bool tune_knobs(Contest& contest, const Waiting& waiting) {
     // Behind a matmul, what they could gain at most is less than what they must.
     if (waiting.best_us - waiting.common_us < (1 - knob_tie) * waiting.best_us) return true;
-    const auto extents = ir::resolve_sizes(*ir::graph_of(program_), contest.sizes, options_.lists);
     const Traits& traits = platform_of(comm()).traits();
     for (int round = 0; round < knob_rounds; ++round) {
       std::vector<Variant> variants;
@@ -298,7 +300,7 @@ class Tuner {
         if (candidates_.is_given_up(variant)) continue;
         auto plan = candidates_.plan_of(variant);
         if (!plan) continue;
-        const double us = estimate(*plan, extents, tuned_.cluster).us;
+        const double us = estimate(*plan, waiting.extents, tuned_.cluster).us;
         if (is_hopeless(waiting, us)) {
           ++tuned_.left_out.hopeless;
           continue;
@@ -384,9 +386,8 @@ Tuned tune_with(const Program& program, const World& world, TuningFile& file,
     if (!keep) return;
     const TunedSize& size = so_far.sizes.back();
     file.set(program.name(), digest,
-             {ir::resolve_sizes(*ir::graph_of(program), size.sizes, options.lists),
-              best_schedule(program, so_far, size).json(), size.best_ms, size.unfused_ratio,
-              size.best.by_mpi, size.preempted, size.doubt});
+             {size.extents, best_schedule(program, so_far, size).json(), size.best_ms,
+              size.unfused_ratio, size.best.by_mpi, size.preempted, size.doubt});
     keep(file);
   };
   Tuned tuned = Tuner(program, world, options, keep_last).run(sizes);
