@@ -149,7 +149,6 @@ class Tuner {
 
   /// The search at one size.
   struct Contest {
-    const Sizes& sizes;
     TunedSize result;
     std::shared_ptr<Contestant> champion, unfused;  ///< the first may be the second
     double relative = 1;                            ///< of the champion
@@ -162,7 +161,7 @@ class Tuner {
     tell(result);
     if (any_interrupted()) return false;
     ++done_;
-    std::unique_ptr<Contestant> challenger = make(variant, contest.sizes);
+    std::unique_ptr<Contestant> challenger = make(variant, contest.result.sizes);
     if (!challenger) return true;
     Trial trial{variant, predicted_us, 0, 1, Verdict::open};
     if (!contest.champion) {
@@ -191,10 +190,8 @@ class Tuner {
   /// Whether the search goes on.
   bool tune_size(const Waiting& waiting) {
     tensors_ = {};
-    Contest contest{waiting.sizes,
-                    {.sizes = waiting.sizes, .extents = waiting.extents, .best = {}, .trials = {}},
-                    {},
-                    {}};
+    Contest contest{
+        {.sizes = waiting.sizes, .extents = waiting.extents, .best = {}, .trials = {}}, {}, {}};
     bool goes_on = true;
     for (const std::size_t index : waiting.candidates)
       goes_on = goes_on && challenge(contest, {index, {}}, waiting.predicted_us[index]);
@@ -255,7 +252,7 @@ class Tuner {
     for (std::size_t index = 1; index < tuned_.space.candidates.size(); ++index) {
       if (any_interrupted()) return false;
       if (candidates_.is_another(index)) continue;
-      const std::unique_ptr<Contestant> one = make({index, {}}, contest.sizes);
+      const std::unique_ptr<Contestant> one = make({index, {}}, contest.result.sizes);
       if (!one) continue;
       const int pairs = std::min(pairs_for(contest.result.best_ms), most_pairs);
       const Comparison a = compare_all(*contest.unfused, *one, pairs);
@@ -273,7 +270,7 @@ class Tuner {
     std::ranges::stable_sort(quickest, {}, &Trial::relative);
     quickest.resize(std::min(quickest.size(), finalists));
     const auto over = [&](const Variant& variant) {
-      const std::unique_ptr<Contestant> other = make(variant, contest.sizes);
+      const std::unique_ptr<Contestant> other = make(variant, contest.result.sizes);
       return other ? compare_all(*other, *contest.champion, final_pairs).ratio : 1.0;
     };
     for (const Trial& trial : quickest) {

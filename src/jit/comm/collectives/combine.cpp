@@ -166,7 +166,7 @@ bool has_f16c() {
 }
 #endif
 
-/// `converts_f16`: T is that, and the processor has instructions for it.
+/// `converts_f16`: T is f16, and the processor's own instructions convert it.
 template <class T, Reduction reduction, bool converts_f16>
 COCONET_INLINE void combine_parts(std::span<const void* const> parts, std::size_t begin,
                                   std::size_t count, T* __restrict out) {

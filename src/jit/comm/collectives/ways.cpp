@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -52,15 +53,16 @@ void DirectCollectives::find_ways() {
   };
   // The least of each: what takes longer was interrupted.
   constexpr double unmeasured = std::numeric_limits<double>::infinity();
-  HandOver slowest{unmeasured, unmeasured, unmeasured};
+  HandOver least{unmeasured, unmeasured, unmeasured};
   for (int round = 0; round < rounds; ++round) {
-    slowest.cached = std::min(slowest.cached, hand_over(false));
-    slowest.past_caches = std::min(slowest.past_caches, hand_over(true));
-    slowest.local =
-        std::min(slowest.local, microseconds([&] { copy_to({taken.data()}, mine.data(), bytes); }));
+    least.cached = std::min(least.cached, hand_over(false));
+    least.past_caches = std::min(least.past_caches, hand_over(true));
+    least.local =
+        std::min(least.local, microseconds([&] { copy_to({taken.data()}, mine.data(), bytes); }));
   }
-  std::memcpy(own.copies[1].data(), &slowest, sizeof slowest);  // the others may read copy 0 yet
+  std::memcpy(own.copies[1].data(), &least, sizeof least);  // the others may read copy 0 yet
   barrier_->wait(name_in_errors);
+  HandOver slowest;
   for (const Board* const board : boards_) {
     HandOver one;
     std::memcpy(&one, board->copies[1].data(), sizeof one);
