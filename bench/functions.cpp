@@ -27,7 +27,7 @@ std::vector<std::string> functions() {
   const auto add = [&](const char* name, int cost) {
     if (cost > 1 && std::string_view(name) != "divide") names.emplace_back(name);
   };
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) add(#name, cost);
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference, gradients) add(#name, cost);
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
   names.insert(names.end(), {"softmax", "bias_gelu"});

@@ -79,7 +79,8 @@ struct Op {
   int cost;
 };
 const std::vector<Op> ops = {
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) {#name, arity, #rule, cost},
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference, gradients) \
+  {#name, arity, #rule, cost},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };

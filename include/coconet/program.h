@@ -183,9 +183,9 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 #define COCONET_ARGUMENTS_1 a
 #define COCONET_ARGUMENTS_2 a, b
 #define COCONET_ARGUMENTS_3 a, b, c
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) \
-  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {         \
-    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity});     \
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference, gradients) \
+  [[nodiscard]] inline Value name(COCONET_OPERANDS_##arity) {                    \
+    return detail::pointwise(#name, {COCONET_ARGUMENTS_##arity});                \
   }
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
@@ -284,6 +284,24 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// Throws ProgramError for fewer than 2 dimensions, or where `permutation` does not name each once.
 [[nodiscard]] COCONET_API Value transpose(const Value& value, const std::vector<int>& permutation);
 
+/// `value` with dimensions of extent 1 inserted, which are `dims` of the result, counted from 0, or
+/// from -1 backwards; as numpy.expand_dims(value, dims). Like `transpose` it is read in memory.
+/// Throws ProgramError for a number, for no dimensions, or where `dims` names one twice.
+[[nodiscard]] COCONET_API Value expand_dims(const Value& value, const std::vector<int>& dims);
+
+/// `value` broadcast to the shape of `like`, a tensor, as numpy.broadcast_to does; a number gets
+/// its dtype, too. Along mesh axes on which `value` is replicated, the result is placed as `like`.
+/// Pointwise ops broadcast on their own; this makes a tensor where one is needed, as for an output.
+/// Throws ProgramError where the shapes do not broadcast.
+[[nodiscard]] COCONET_API Value expand(const Value& value, const Value& like);
+
+/// replicated -> local, along one mesh axis, which must be named when the mesh has several: what
+/// all ranks hold, as a value of each rank's own. Nothing moves.
+[[nodiscard]] COCONET_API Value as_local(const Value& value, std::string_view axis = {});
+
+/// `value`, a tensor, through which `gradients` passes nothing on: to them it is a constant.
+[[nodiscard]] COCONET_API Value stop_gradient(const Value& value);
+
 /// The element of `value` [`Program::buffers(dim)`] for a buffer, once for each element of `dim`
 /// that the buffer has, as numpy.repeat(value, lengths). Pointwise ops do it themselves where they
 /// combine a tensor of the buffers with one of the elements. Throws ProgramError for a tensor of
@@ -361,6 +379,35 @@ inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 /// dimension they are [extent].
 [[nodiscard]] COCONET_API Value layer_norm(const Value& value, const Value& gamma,
                                            const Value& beta, int dim = -1, double epsilon = 1e-5);
+
+/// value / sqrt(mean(value * value) + epsilon) * gamma, with the mean over dimension `dim`; `gamma`
+/// broadcasts as NumPy does. Zhang & Sennrich, 2019.
+[[nodiscard]] COCONET_API Value rms_norm(const Value& value, const Value& gamma, int dim = -1,
+                                         double epsilon = 1e-5);
+
+/// log(sum(exp(value), dims, keep_dims)), computed from the distance to the maximum so that nothing
+/// overflows.
+[[nodiscard]] COCONET_API Value logsumexp(const Value& value, std::vector<int> dims,
+                                          bool keep_dims = false);
+
+/// `value` where it is within `least` and `most`, else the one that it exceeds; NaN stays. At the
+/// bounds it has a gradient.
+[[nodiscard]] COCONET_API Value clip(const Value& value, const Value& least, const Value& most);
+
+/// silu(gate) * value, rounded once. Shazeer, 2020.
+[[nodiscard]] COCONET_API Value swiglu(const Value& gate, const Value& value);
+
+// ---- gradients
+//
+
+/// The derivatives of `loss`, which has one element of floats, replicated along every mesh axis,
+/// with respect to each of `of`: values of this program, with the dtype, shape and layout of that
+/// value, called "NAME.grad" after it. They are computed by ops that are appended to the program,
+/// which schedules rewrite as any other. docs/gradients.md says how ranks add up and what is not
+/// differentiable. Throws ProgramError where the loss is another, where a value of `of` holds no
+/// floats or the loss does not depend on it, and where an op in between has no gradient.
+[[nodiscard]] COCONET_API std::vector<Value> gradients(const Value& loss,
+                                                       const std::vector<Value>& of);
 
 // ---- collectives: along one mesh axis, which must be named when the mesh has several
 //

@@ -42,6 +42,12 @@ struct dimensions {  ///< of the operand's; all where JSON has none
 struct permutation {  ///< of the operand's dimensions
   using type = std::vector<int>;
 };
+struct insertion {  ///< of dimensions among the operand's
+  using type = std::vector<int>;
+};
+struct shape {
+  using type = Shape;
+};
 struct extent {
   using type = Dim;
 };

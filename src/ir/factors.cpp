@@ -31,6 +31,15 @@ Factors factors_transpose(const Node& node) {
   return factors;
 }
 
+Factors factors_expand_dims(const Node& node) {
+  Factors factors;
+  for (int d = 0; d < static_cast<int>(node.shape.size()); ++d) {
+    if (!std::ranges::binary_search(node.attributes.inserted, d))
+      factors.push_back({Kind::passes, d});
+  }
+  return factors;
+}
+
 /// [.., M, K] and [.., K, N]: M and N pass, K is contracted, and what is before them broadcasts.
 Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) {
   Factors factors = aligned(graph.at(node.operands[index]).shape, node.shape);
@@ -45,6 +54,7 @@ Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) 
 Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
   if (node.op == Op::reduction) return factors_reduction(graph, node);
   if (node.op == Op::transpose) return factors_transpose(node);
+  if (node.op == Op::expand_dims) return factors_expand_dims(node);
   if (node.op == Op::matmul) return factors_matmul(graph, node, index);
   return aligned(graph.at(node.operands.at(index)).shape, node.shape);
 }

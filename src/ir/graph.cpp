@@ -185,6 +185,11 @@ ValueId append(Graph& graph, Node node) {
   return graph.size() - 1;
 }
 
+ValueId constant_of(Graph& graph, double number) {
+  if (const ValueId id = graph.find_constant(number); id >= 0) return id;
+  return append(graph, {.op = Op::constant, .attributes = {.number = number}});
+}
+
 void verify(const Graph& graph) {
   Graph copy;
   copy.name = graph.name;

@@ -142,6 +142,9 @@ class Graph {
   Indexed<char> arrives_, is_output_;
 };
 
+/// The constant `number`: the one that there is, or a new one.
+ValueId constant_of(Graph& graph, double number);
+
 /// Infers the type of `node` in `graph` (dtype, shape, layout, weak), checking every rule, and
 /// appends it. A node without a name gets one. Throws ProgramError with the rule that is broken.
 ValueId append(Graph& graph, Node node);

@@ -12,7 +12,7 @@ namespace coconet::ir {
 namespace {
 
 constexpr PointwiseRow pointwise_rows[] = {
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference)                              \
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference, gradients)                   \
   {Op::name,                                                                                       \
    #name,                                                                                          \
    arity,                                                                                          \
@@ -37,7 +37,7 @@ constexpr OpFacts op_facts[] = {
 #define COCONET_STRUCTURAL(name, kind, arity, attributes, summary) {#name, arity, attributes},
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) \
+#define COCONET_POINTWISE(name, arity, rule, cost, device, reference, gradients) \
   {#name, arity, DTypeRule::rule == DTypeRule::choose ? "dtype" : ""},
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE

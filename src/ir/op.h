@@ -18,7 +18,7 @@ enum class Op : std::uint16_t {
 #define COCONET_STRUCTURAL(name, ...) name,
 #include "ir/ops.def"
 #undef COCONET_STRUCTURAL
-#define COCONET_POINTWISE(name, arity, rule, cost, device, reference) name,
+#define COCONET_POINTWISE(name, ...) name,
 #include "coconet/pointwise.def"
 #undef COCONET_POINTWISE
 };

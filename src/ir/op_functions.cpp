@@ -7,17 +7,19 @@
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/access.h"
+#include "ir/composing.h"
 #include "ir/graph.h"
 #include "ir/lists.h"
 
 namespace coconet {
 
-namespace {
+using ir::graph_of;
+using ir::narrowed;
+using ir::require_given;
+using ir::require_valid;
+using ir::widened;
 
-ir::ValueId constant_id(ir::Graph& graph, double number) {
-  if (const ir::ValueId id = graph.find_constant(number); id >= 0) return id;
-  return append(graph, {.op = ir::Op::constant, .attributes = {.number = number}});
-}
+namespace {
 
 /// Appends `op` of `operands` to `graph`, with constants for those that are numbers.
 Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
@@ -25,15 +27,9 @@ Value append_value(const std::shared_ptr<ir::Graph>& graph, ir::Op op,
   ir::Node node{.op = op, .attributes = std::move(attributes)};
   for (const Value& value : operands) {
     node.operands.push_back(ir::graph_of(value) ? ir::id_of(value)
-                                                : constant_id(*graph, value.constant()));
+                                                : ir::constant_of(*graph, value.constant()));
   }
   return ir::value_of(graph, append(*graph, std::move(node)));
-}
-
-void require_given(const Value& value, std::string_view taker) {
-  if (!value.is_empty()) return;
-  throw ProgramError(fmt::format(
-      "{} was given an empty Value, which was declared and has not been assigned", taker));
 }
 
 /// The program that the operands belong to; null when they are all constants. Throws ProgramError
@@ -53,17 +49,6 @@ std::shared_ptr<ir::Graph> common_graph(std::string_view op,
     }
   }
   return first == nullptr ? nullptr : ir::graph_of(*first);
-}
-
-/// `value` as an operand that must be a tensor of a program.
-const std::shared_ptr<ir::Graph>& graph_of(const Value& value, std::string_view op) {
-  require_given(value, op);
-  if (!ir::graph_of(value)) {
-    throw ProgramError(
-        fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", op,
-                    value.constant()));
-  }
-  return ir::graph_of(value);
 }
 
 int resolve_axis(const ir::Graph& graph, std::string_view op, std::string_view axis) {
@@ -171,6 +156,41 @@ Value transpose(const Value& value, const std::vector<int>& permutation) {
                       {.permutation = permutation});
 }
 
+Value expand_dims(const Value& value, const std::vector<int>& dims) {
+  return append_value(graph_of(value, "expand_dims"), ir::Op::expand_dims, {value},
+                      {.inserted = dims});
+}
+
+Value expand(const Value& value, const Value& like) {
+  common_graph("expand", {value, like});
+  const auto& graph = graph_of(like, "expand");
+  const ir::Node to = graph->at(ir::id_of(like));
+  const bool is_number = ir::is_number(value);
+  if (to.weak) {
+    throw ProgramError("expand is given the number '" + to.name +
+                       "' for the shape of its result; it takes a tensor");
+  }
+  Value result = append_value(
+      graph, ir::Op::expand, {value},
+      {.shape = to.shape, .dtype = is_number ? std::optional(to.dtype) : std::nullopt});
+  for (std::size_t i = 0; i < to.layout.size(); ++i) {
+    const int axis = static_cast<int>(i);
+    if (result.layout()[i] != replicated || to.layout[i] == replicated) continue;
+    result = to.layout[i] == local ? append_value(graph, ir::Op::as_local, {result}, {.axis = axis})
+                                   : append_value(graph, ir::Op::slice, {result},
+                                                  {.axis = axis, .dim = to.layout[i].dim});
+  }
+  return result;
+}
+
+Value as_local(const Value& value, std::string_view axis) {
+  return along_axis(ir::Op::as_local, value, axis, {});
+}
+
+Value stop_gradient(const Value& value) {
+  return append_value(graph_of(value, "stop_gradient"), ir::Op::stop_gradient, {value});
+}
+
 Value repeat(const Value& value, const Dim& dim) {
   return append_value(graph_of(value, "repeat"), ir::Op::repeat, {value}, {.extent = dim});
 }
@@ -179,29 +199,6 @@ Value update(const Value& state, const Value& value) {
   common_graph("update", {state, value});
   return append_value(graph_of(state, "update"), ir::Op::update, {state, value});
 }
-
-namespace {
-
-/// Throws what `build` does of the user's own tensors, before any is cast; the program stays as it
-/// was.
-template <class Build>
-void require_valid(const std::shared_ptr<ir::Graph>& graph, Build build) {
-  const ir::ValueId before = graph->size();
-  (void)build();
-  graph->drop_from(before);
-}
-
-/// 16-bit floats as f32, in which what is composed of several ops is computed; others as they are.
-Value widened(const Value& value) {
-  return ir::graph_of(value) && is_16_bit(value.dtype()) ? cast(value, f32) : value;
-}
-
-/// `result` in the dtype of `like`: rounded once, where that has 16 bits.
-Value narrowed(const Value& result, const Value& like) {
-  return is_16_bit(like.dtype()) ? cast(result, like.dtype()) : result;
-}
-
-}  // namespace
 
 Value Reducer::operator()(const Value& value) const {
   graph_of(value, to_string(reduction));
@@ -234,8 +231,8 @@ Value Reducer::operator()(const Value& value, std::vector<int> dims, bool keep_d
     const Value extent = append_value(graph, ir::Op::extent, {}, {.extent = dim});
     count = ir::id_of(count) == ir::id_of(reduced) ? extent : count * extent;
   }
-  if (ir::id_of(count) == ir::id_of(reduced)) return narrowed(reduced / fixed, value);
-  return narrowed(reduced / (fixed == 1 ? count : count * fixed), value);
+  if (ir::id_of(count) == ir::id_of(reduced)) return narrowed(reduced / fixed, value.dtype());
+  return narrowed(reduced / (fixed == 1 ? count : count * fixed), value.dtype());
 }
 
 Value Reducer::operator()(const Value& value, PerBuffer) const {
@@ -251,51 +248,17 @@ Value Reducer::operator()(const Value& value, PerBuffer) const {
 
 Value norm(const Value& value) {
   graph_of(value, "norm");
-  return narrowed(sqrt(sum(square(widened(value)))), value);
+  return narrowed(sqrt(sum(square(widened(value)))), value.dtype());
 }
 
 Value norm(const Value& value, std::vector<int> dims, bool keep_dims) {
   require_valid(graph_of(value, "norm"), [&] { return sum(value, dims, keep_dims); });
-  return narrowed(sqrt(sum(square(widened(value)), std::move(dims), keep_dims)), value);
+  return narrowed(sqrt(sum(square(widened(value)), std::move(dims), keep_dims)), value.dtype());
 }
 
 Value norm(const Value& value, PerBuffer) {
   require_valid(graph_of(value, "norm"), [&] { return sum(value, per_buffer); });
-  return narrowed(sqrt(sum(square(widened(value)), per_buffer)), value);
-}
-
-namespace {
-
-/// Widened, with mean 0 and variance 1 over `dim`.
-Value standardised(const Value& value, int dim, double epsilon) {
-  require_valid(graph_of(value, "layer_norm"), [&] { return sum(value, {dim}); });
-  const Value x = widened(value);
-  const Value centred = x - mean(x, {dim}, true);
-  return centred * rsqrt(mean(square(centred), {dim}, true) + epsilon);
-}
-
-}  // namespace
-
-Value softmax(const Value& value, int dim) {
-  require_valid(graph_of(value, "softmax"), [&] { return max(value, {dim}); });
-  const Value x = widened(value);
-  const Value exponential = exp(x - max(x, {dim}, true));
-  return narrowed(exponential / sum(exponential, {dim}, true), value);
-}
-
-Value layer_norm(const Value& value, int dim, double epsilon) {
-  return narrowed(standardised(value, dim, epsilon), value);
-}
-
-Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int dim,
-                 double epsilon) {
-  const auto& graph = graph_of(value, "layer_norm");
-  for (const Value& scale : {gamma, beta}) {
-    if (is_16_bit(value.dtype()) && ir::graph_of(scale) && scale.dtype() == value.dtype())
-      require_valid(graph, [&] { return value * scale; });
-  }
-  const Value x = standardised(value, dim, epsilon);
-  return narrowed(x * widened(gamma) + widened(beta), value);
+  return narrowed(sqrt(sum(square(widened(value)), per_buffer)), value.dtype());
 }
 
 Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b) {

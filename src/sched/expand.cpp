@@ -27,6 +27,20 @@ Node cast_of(ValueId value, DType dtype) {
 
 }  // namespace
 
+Graph drop_stopped_gradients(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (ValueId id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.at(id);
+    const bool is_named = graph.fusion_of(id) != nullptr || graph.is_output(id);
+    if (node.op == Op::stop_gradient && !is_named) {
+      rewriter.set(id, rewriter.map(node.operands.front()));
+    } else {
+      rewriter.copy(id);
+    }
+  }
+  return rewriter.finish();
+}
+
 Graph expand_cross_rank_reductions(const Graph& graph) {
   Rewriter rewriter(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {

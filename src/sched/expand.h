@@ -6,6 +6,10 @@
 
 namespace coconet::sched {
 
+/// What reads a `stop_gradient` reads its operand, as gradients are written by then, unless a
+/// kernel of the schedule or the application names it.
+[[nodiscard]] ir::Graph drop_stopped_gradients(const ir::Graph& graph);
+
 /// A reduction over a dimension that is sliced across ranks becomes one over each rank's slice and
 /// an all_reduce of the (smaller) results.
 [[nodiscard]] ir::Graph expand_cross_rank_reductions(const ir::Graph& graph);

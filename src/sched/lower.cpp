@@ -385,7 +385,7 @@ ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   check_overlaps(graph);
-  Graph rewritten = drop_dead(graph);
+  Graph rewritten = drop_stopped_gradients(drop_dead(graph));
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
   rewritten = expand_shared_widening(rewritten);

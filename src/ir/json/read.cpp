@@ -212,8 +212,7 @@ class Reader {
   void read_attributes(const JsonElement& value, Node& node) const {
     if (states_type(node.op)) {
       node.dtype = read_dtype(value.at("dtype"));
-      for (const JsonElement& dim : value.at("shape").elements())
-        node.shape.push_back(read_dim(dim));
+      node.shape = read_shape(value.at("shape"));
       node.layout = read_layout(value.at("layout"), graph_->mesh);
     }
     for_each_attribute(node.op, node.attributes,
@@ -265,8 +264,13 @@ class Reader {
     dim = read_dim(place.required());
   }
 
+  void read(attribute::shape, const Place& place, Shape& shape) const {
+    shape = read_shape(place.required());
+  }
+
   void read(attribute::dtype, const Place& place, std::optional<DType>& dtype) const {
-    if (is_pointwise(place.node.op) && !place.given()) return;
+    const bool is_open = is_pointwise(place.node.op) || place.node.op == Op::expand;
+    if (is_open && !place.given()) return;
     dtype = read_dtype(place.required());
   }
 
@@ -291,6 +295,12 @@ class Reader {
     if (place.given()) return read<attribute::dimensions>({}, place, dims);
     dims.resize(graph_->at(place.node.operands.front()).shape.size());
     std::iota(dims.begin(), dims.end(), 0);
+  }
+
+  Shape read_shape(const JsonElement& element) const {
+    Shape shape;
+    for (const JsonElement& dim : element.elements()) shape.push_back(read_dim(dim));
+    return shape;
   }
 
   Dim read_dim(const JsonElement& element) const {

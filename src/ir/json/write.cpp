@@ -73,6 +73,11 @@ struct AttributeWriter {
   Json operator()(attribute::reduction, Reduction reduction) const { return to_string(reduction); }
   Json operator()(attribute::mesh_axis, int axis) const { return mesh.axes().at(axis).name; }
   Json operator()(auto /*kind*/, const std::vector<int>& list) const { return list; }
+  Json operator()(attribute::shape, const Shape& shape) const {
+    Json dims = Json::array();
+    for (const Dim& dim : shape) dims.push_back(dim_json(dim));
+    return dims;
+  }
   Json operator()(attribute::extent, const Dim& dim) const { return dim_json(dim); }
   Json operator()(attribute::dtype, const std::optional<DType>& dtype) const {
     return dtype ? Json(to_string(*dtype)) : Json();
@@ -140,8 +145,7 @@ class Writer {
     }
     if (states_type(node.op)) {
       value["dtype"] = to_string(node.dtype);
-      value["shape"] = Json::array();
-      for (const Dim& dim : node.shape) value["shape"].push_back(dim_json(dim));
+      value["shape"] = AttributeWriter{graph_.mesh}(attribute::shape{}, node.shape);
       value["layout"] = layout_json(node.layout, graph_.mesh);
     }
     for_each_attribute(node.op, node.attributes,

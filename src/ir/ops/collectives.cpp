@@ -1,4 +1,5 @@
 // Typing rules of the collectives along one mesh axis.
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 #include <fmt/format.h>
@@ -166,6 +167,57 @@ void infer_send(const Graph& graph, Node& node) {
   const Node& from = start(graph, node);
   require_own_values(graph, node, from);
   require_reached(graph, node);
+}
+
+namespace {
+
+/// `gradient` of a reduction over ranks as that of what each of them gave to it.
+Value of_each(const Adjoint& at, const Value& gradient) {
+  const Reduction reduction = at.node().attributes.reduction;
+  if (reduction == Reduction::sum) return gradient;
+  if (reduction == Reduction::mean) return gradient * (1.0 / at.ranks());
+  at.refuse(fmt::format(
+      "which ranks attain a {} over them is not known; where the result must not matter, as the "
+      "maximum that a softmax subtracts, write stop_gradient of its operand, else all_gather the "
+      "values of a dimension of their own",
+      to_string(reduction)));
+}
+
+}  // namespace
+
+void adjoint_all_reduce(Adjoint& at) {
+  at.give(0, of_each(at, at.gradient()));
+}
+
+void adjoint_reduce_scatter(Adjoint& at) {
+  const Value of_slice = of_each(at, at.gradient());
+  at.give(0, at.is_sliced(of_slice) ? all_gather(of_slice, at.axis()) : of_slice);
+}
+
+// The walk hands it the gradient of the slices.
+void adjoint_all_gather(Adjoint& at) {
+  at.give(0, at.gradient());
+}
+
+void adjoint_reduce(Adjoint& at) {
+  at.refuse("only the root has its result; use all_reduce");
+}
+
+void adjoint_broadcast(Adjoint& at) {
+  at.refuse(
+      "only the root's operand matters; make that replicated, or an all_reduce of what is 0 on all "
+      "other ranks");
+}
+
+void adjoint_all_to_all(Adjoint& at) {
+  const Value& gradient = at.gradient();
+  if (is_number(gradient)) return at.give(0, gradient);
+  const int dim = at.operand(0).layout()[at.node().attributes.axis].dim;
+  at.give(0, all_to_all(at.whole(), dim, at.axis()));
+}
+
+void adjoint_send(Adjoint& at) {
+  at.give(0, send(at.whole_and_own(), -at.node().attributes.offset, at.axis()));
 }
 
 }  // namespace coconet::ir

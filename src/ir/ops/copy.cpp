@@ -2,6 +2,7 @@
 // makes copies.
 #include <fmt/format.h>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -15,6 +16,10 @@ void infer_copy(const Graph& graph, Node& node) {
              from.name, to_string(from.op)));
   }
   take_type(node, from);
+}
+
+void adjoint_copy(Adjoint& at) {
+  at.refuse("lowering makes copies, and gradients come before it");
 }
 
 }  // namespace coconet::ir

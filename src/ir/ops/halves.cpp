@@ -1,6 +1,7 @@
 // The typing rules of the halves of an f32.
 #include <fmt/format.h>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -39,5 +40,10 @@ void infer_join_halves(const Graph& graph, Node& node) {
   node.shape = broadcast_shapes(graph, node);
   combine_layouts(graph, node);
 }
+
+// Bits have no gradient.
+void adjoint_upper_half(Adjoint& /*at*/) {}
+void adjoint_lower_half(Adjoint& /*at*/) {}
+void adjoint_join_halves(Adjoint& /*at*/) {}
 
 }  // namespace coconet::ir

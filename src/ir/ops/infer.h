@@ -40,6 +40,13 @@ void take_type(Node& node, const Node& from);
 /// not agree, and where an operand that is scattered over buffers would be broadcast.
 [[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
 
+/// Fails where an operand is scattered over buffers and `result` is not its shape: a list of
+/// buffers has no rows, and what reads one has its shape, or is a reduction of it.
+void require_unscattered(const Graph& graph, const Node& node, const Shape& result);
+
+/// Fails when `dim` is a symbol that the program does not have, or an extent below 1.
+void require_known(const Graph& graph, const Node& node, const Dim& dim);
+
 /// Sets the layout of the result, whose shape is known, to what follows from its operands and their
 /// factors: per axis local if an operand is local or sliced along what is contracted, sliced if one
 /// is sliced along what passes (the replicated ones are read at the global index), else replicated.

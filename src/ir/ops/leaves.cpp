@@ -3,14 +3,13 @@
 
 #include <algorithm>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/lists.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
 
-namespace {
-
-void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
+void require_known(const Graph& graph, const Node& node, const Dim& dim) {
   if (dim.symbolic()) {
     const std::string_view listed = counted_by(dim);
     const Dim known = listed.empty() ? dim : Dim(std::string(listed), 0);
@@ -23,8 +22,10 @@ void check_dim(const Graph& graph, const Node& node, const Dim& dim) {
   }
 }
 
+namespace {
+
 void check_tensor(const Graph& graph, const Node& node) {
-  for (const Dim& dim : node.shape) check_dim(graph, node, dim);
+  for (const Dim& dim : node.shape) require_known(graph, node, dim);
   if (node.layout.size() != graph.mesh.axes().size()) {
     fail(graph, node,
          "has " + counted(node.layout.size(), "placement") + "; the mesh " + graph.mesh.str() +
@@ -69,7 +70,7 @@ void infer_scalar(const Graph& graph, Node& node) {
 }
 
 void infer_extent(const Graph& graph, Node& node) {
-  check_dim(graph, node, node.attributes.extent);
+  require_known(graph, node, node.attributes.extent);
   make_number(graph, node);
 }
 
@@ -81,5 +82,12 @@ void infer_input(const Graph& graph, Node& node) {
 void infer_state(const Graph& graph, Node& node) {
   infer_input(graph, node);
 }
+
+// Nothing comes before them.
+void adjoint_constant(Adjoint& /*at*/) {}
+void adjoint_scalar(Adjoint& /*at*/) {}
+void adjoint_extent(Adjoint& /*at*/) {}
+void adjoint_input(Adjoint& /*at*/) {}
+void adjoint_state(Adjoint& /*at*/) {}
 
 }  // namespace coconet::ir

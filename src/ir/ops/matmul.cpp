@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ir/factors.h"
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -69,6 +70,38 @@ void infer_matmul(const Graph& graph, Node& node) {
   node.dtype = a.dtype;
   node.shape = result_shape(graph, node);
   combine_layouts(graph, node);
+}
+
+namespace {
+
+/// Fails where ranks have gradients of their own and operand `index` is sliced: what one computes
+/// of its own and of its slice is a part of nothing that all have.
+void require_alike(const Adjoint& at, const Value& gradient, std::size_t index) {
+  const Value other = at.operand(index);
+  for (std::size_t axis = 0; axis < other.layout().size(); ++axis) {
+    if (gradient.layout()[axis] != local || other.layout()[axis].kind != Placement::Kind::sliced)
+      continue;
+    at.refuse(
+        "it has each rank's share of the products, and what reads it makes something of "
+        "each rank's own of that; all_reduce '" +
+        at.node().name + "' first");
+  }
+}
+
+}  // namespace
+
+void adjoint_matmul(Adjoint& at) {
+  const auto [transpose_a, transpose_b] =
+      std::pair(at.node().attributes.transpose_a, at.node().attributes.transpose_b);
+  const Value a = at.operand(0), b = at.operand(1), g = at.whole();
+  if (at.wants(0)) {
+    require_alike(at, g, 1);
+    at.give(0, transpose_a ? matmul(b, g, transpose_b, true) : matmul(g, b, false, !transpose_b));
+  }
+  if (at.wants(1)) {
+    require_alike(at, g, 0);
+    at.give(1, transpose_b ? matmul(g, a, true, transpose_a) : matmul(a, g, !transpose_a, false));
+  }
 }
 
 }  // namespace coconet::ir

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -125,6 +126,13 @@ void infer_cast(const Graph& graph, Node& node) {
   }
   take_type(node, from);
   node.dtype = node.attributes.dtype.value();
+}
+
+void adjoint_cast(Adjoint& at) {
+  const DType from = at.operand(0).dtype(), wide = is_16_bit(from) ? f32 : from;
+  const Value& gradient = at.gradient();
+  const bool is_wide = is_number(gradient) || gradient.dtype() == wide;
+  at.give(0, is_wide ? gradient : cast(gradient, wide));
 }
 
 }  // namespace coconet::ir

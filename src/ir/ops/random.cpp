@@ -1,5 +1,6 @@
 // The typing rules of ops that draw at random: dropout and stochastic rounding.
 #include "ir/random.h"
+#include "ir/gradients/adjoint.h"
 
 #include <fmt/format.h>
 
@@ -57,6 +58,15 @@ void infer_stochastic_cast(const Graph& graph, Node& node) {
                      operand_text(graph, from), to_string(node.dtype)));
   }
   check_offset(graph, node);
+}
+
+void adjoint_dropout(Adjoint& at) {
+  const Attributes& drawn = at.node().attributes;  // again, the same
+  at.give(0, dropout(at.whole(), drawn.probability, drawn.seed, at.operand(1)));
+}
+
+void adjoint_stochastic_cast(Adjoint& at) {
+  at.give(0, widened(at.gradient()));
 }
 
 }  // namespace coconet::ir

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/factors.h"
+#include "ir/gradients/adjoint.h"
 #include "ir/lists.h"
 #include "ir/ops/infer.h"
 
@@ -49,6 +50,61 @@ void infer_reduction(const Graph& graph, Node& node) {
   }
   if (node.attributes.per_buffer) node.shape = {buffers_of(from.shape.front())};
   combine_layouts(graph, node);
+}
+
+namespace {
+
+/// A reduction of the operand's elements, as the forward pass did it.
+Value reduced_alike(const Node& node, const Reducer& reducer, const Value& value) {
+  if (node.attributes.per_buffer) return reducer(value, per_buffer);
+  return reducer(value, node.attributes.dims, node.attributes.keep_dims);
+}
+
+/// `value`, which has the shape of the result, once for each element that was combined, or so that
+/// it broadcasts to them.
+Value spread(const Adjoint& at, const Value& value) {
+  const Attributes& reduced = at.node().attributes;
+  if (is_number(value)) return value;
+  if (reduced.per_buffer) return repeat(value, at.operand(0).shape().front());
+  // Dimensions before all that are left need no place.
+  const bool leads =
+      reduced.dims.empty() || reduced.dims.back() + 1 == static_cast<int>(reduced.dims.size());
+  return reduced.keep_dims || leads ? value : expand_dims(value, reduced.dims);
+}
+
+/// All who attain the maximum or minimum share its gradient evenly.
+void give_to_extremes(Adjoint& at) {
+  const Value x = widened(at.operand(0));
+  const Value attains = equal(x, spread(at, widened(at.result())));
+  const Value many = reduced_alike(at.node(), sum, cast(attains, x.dtype()));
+  at.give(0, select(attains, spread(at, widened(at.whole()) / many), 0));
+}
+
+/// The product of the others: the result over the element where nothing is 0; an element that alone
+/// is 0 has what is left without it, and the others have 0.
+void give_to_factors(Adjoint& at) {
+  const Value x = widened(at.operand(0)), g = widened(at.whole());
+  const Value is_zero = equal(x, 0);
+  const Value zeros = reduced_alike(at.node(), sum, cast(is_zero, x.dtype()));
+  const Value others = reduced_alike(at.node(), prod, select(is_zero, 1, x));
+  const Value of_zero = spread(at, select(equal(zeros, 1), g * others, 0));
+  const Value of_others = spread(at, select(equal(zeros, 0), g * others, 0));
+  at.give(0, select(is_zero, of_zero, of_others / x));
+}
+
+}  // namespace
+
+void adjoint_reduction(Adjoint& at) {
+  switch (at.node().attributes.reduction) {
+    case Reduction::sum:
+    case Reduction::mean:  // which is a sum and a division
+      return at.give(0, is_number(at.gradient()) ? at.gradient() : spread(at, at.whole()));
+    case Reduction::max:
+    case Reduction::min:
+      return give_to_extremes(at);
+    case Reduction::prod:
+      return give_to_factors(at);
+  }
 }
 
 }  // namespace coconet::ir

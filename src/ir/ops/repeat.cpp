@@ -1,4 +1,5 @@
 // The typing rule of repeat: what a tensor has for each buffer of a dimension, for each element.
+#include "ir/gradients/adjoint.h"
 #include "ir/lists.h"
 #include "ir/ops/infer.h"
 
@@ -22,6 +23,10 @@ void infer_repeat(const Graph& graph, Node& node) {
   }
   take_type(node, from);
   node.shape = {dim};
+}
+
+void adjoint_repeat(Adjoint& at) {
+  at.give(0, sum(at.whole(), per_buffer));
 }
 
 }  // namespace coconet::ir

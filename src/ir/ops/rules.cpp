@@ -53,9 +53,6 @@ bool number_fits(const Node& number, DType dtype) {
   return value < 0x1p63 && static_cast<double>(saturated(dtype, value)) == value;
 }
 
-namespace {
-
-/// A list of buffers has no rows: what reads one has its shape, or is a reduction of it.
 void require_unscattered(const Graph& graph, const Node& node, const Shape& result) {
   for (std::size_t i = 0; i < node.operands.size(); ++i) {
     const Node& from = operand(graph, node, i);
@@ -65,8 +62,6 @@ void require_unscattered(const Graph& graph, const Node& node, const Shape& resu
              to_string(result) + "; combine it with tensors of " + to_string(from.shape) + " only");
   }
 }
-
-}  // namespace
 
 Shape broadcast_shapes(const Graph& graph, const Node& node) {
   Shape result;

@@ -3,6 +3,7 @@
 
 #include <iterator>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -27,6 +28,10 @@ void infer_slice(const Graph& graph, Node& node) {
   require_sliceable(graph, node, from, dim);
   take_type(node, from);
   node.layout[axis] = sliced(dim);
+}
+
+void adjoint_slice(Adjoint& at) {
+  at.give(0, at.gradient());
 }
 
 }  // namespace coconet::ir

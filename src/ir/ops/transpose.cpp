@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -31,6 +32,15 @@ void infer_transpose(const Graph& graph, Node& node) {
   for (std::size_t d = 0; d < dims.size(); ++d) node.shape[d] = from.shape[dims[d]];
   node.attributes.permutation = std::move(dims);
   combine_layouts(graph, node);
+}
+
+void adjoint_transpose(Adjoint& at) {
+  if (is_number(at.gradient())) return at.give(0, at.gradient());
+  const std::vector<int>& permutation = at.node().attributes.permutation;
+  std::vector<int> back(permutation.size());
+  for (std::size_t d = 0; d < permutation.size(); ++d)
+    back[static_cast<std::size_t>(permutation[d])] = static_cast<int>(d);
+  at.give(0, transpose(at.whole(), back));
 }
 
 }  // namespace coconet::ir

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ir/factors.h"
+#include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 
 namespace coconet::ir {
@@ -58,6 +59,10 @@ void infer_update(const Graph& graph, Node& node) {
          along + "; every rank would write values of its own: all_reduce the value first");
   }
   require_nesting(graph, node);
+}
+
+void adjoint_update(Adjoint& at) {
+  at.give_broadcast(1, at.gradient());
 }
 
 }  // namespace coconet::ir

@@ -37,8 +37,14 @@ std::string device_text(const ir::PointwiseRow& row, DType dtype) {
 /// The device text of `pow` to a power that is a number: products and roots, where they are exact.
 std::string_view power_text(const ir::PointwiseRow& pow, double exponent) {
   static const std::map<double, std::string_view> texts{
-      {-2, "power_<-2>(a)"}, {-1, "1 / a"},       {-0.5, "1 / root_(a)"}, {0.5, "root_(a)"},
-      {2, "power_<2>(a)"},   {3, "power_<3>(a)"}, {4, "power_<4>(a)"},
+      {-2, "power_<-2>(a)"},
+      {-1, "1 / a"},
+      {-0.5, "1 / root_(a)"},
+      {0.5, "root_(a)"},
+      {1, "a"},
+      {2, "power_<2>(a)"},
+      {3, "power_<3>(a)"},
+      {4, "power_<4>(a)"},
   };
   const auto found = texts.find(exponent);
   return found == texts.end() ? pow.device : found->second;
@@ -183,7 +189,10 @@ std::string KernelWriter::expression(ValueId value) {
     const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
     return rounded(fmt::format("{}({})", convert, operand), node.dtype);
   }
-  if (ir::hands_on(node.op)) return read(node.operands[0], node.dtype);
+  if (ir::hands_on(node.op)) {
+    const ValueId from = resolve(node.operands[0]);
+    return graph().at(from).weak ? read_number(from, node.dtype, true) : read(from, node.dtype);
+  }
   const ir::PointwiseRow* const found = ir::find_pointwise(node.op);
   if (found == nullptr)
     throw InternalError(fmt::format("no text of {} in kernels", to_string(node.op)));

@@ -34,6 +34,8 @@ std::vector<Edit> edits(const Mesh& mesh) {
     all.push_back([=](ir::Node& node) { node.attributes.dims = dims; });
   for (const std::vector<int>& permutation : {std::vector{0, 1}, {1, 0}})
     all.push_back([=](ir::Node& node) { node.attributes.permutation = permutation; });
+  for (const Shape& shape : {Shape{Dim("m", 0), Dim("n", 0)}, {3, Dim("n", 0), Dim("m", 0)}})
+    all.push_back([=](ir::Node& node) { node.attributes.shape = shape; });
   const int last = mesh.axes().front().size - 1;
   all.insert(all.end(), {
                             [](ir::Node& node) { node.attributes.dim = 1; },
@@ -42,6 +44,7 @@ std::vector<Edit> edits(const Mesh& mesh) {
                             [](ir::Node& node) { node.attributes.per_buffer = true; },
                             [](ir::Node& node) { node.attributes.transpose_a = true; },
                             [](ir::Node& node) { node.attributes.transpose_b = true; },
+                            [](ir::Node& node) { node.attributes.inserted = {1}; },
                             [](ir::Node& node) { node.attributes.probability = 0.5; },
                             [](ir::Node& node) { node.attributes.seed = 7; },
                         });
@@ -52,7 +55,7 @@ ir::Node start_of(ir::Op op) {
   ir::Node node;
   node.op = op;
   node.dtype = f32;
-  if (!ir::is_pointwise(op)) node.attributes.dtype = f32;
+  if (!ir::is_pointwise(op) && op != ir::Op::expand) node.attributes.dtype = f32;
   node.attributes.number = 2;  // which integers hold, too
   node.attributes.extent = Dim("n", 0);
   return node;
@@ -142,10 +145,15 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value upper = program.state("upper", bf16, shape_, layout_);
   const Value lower = program.state("lower", i16, shape_, layout_);
   const Value number = program.scalar("t");  // the number of the step
-  of_tensors = {{ir::id_of(s), ir::id_of(turned)}, {ir::id_of(s), ir::id_of(s)},
-                {ir::id_of(s), ir::id_of(whole)},  {ir::id_of(written), ir::id_of(g)},
-                {ir::id_of(s), ir::id_of(number)}, {ir::id_of(upper), ir::id_of(lower)},
-                {ir::id_of(of_buffers)},           {ir::id_of(line)}};
+  of_tensors = {{ir::id_of(s), ir::id_of(turned)},
+                {ir::id_of(s), ir::id_of(s)},
+                {ir::id_of(s), ir::id_of(whole)},
+                {ir::id_of(written), ir::id_of(g)},
+                {ir::id_of(s), ir::id_of(number)},
+                {ir::id_of(upper), ir::id_of(lower)},
+                {ir::id_of(of_buffers)},
+                {ir::id_of(line)},
+                {ir::id_of(number)}};
 }
 
 OperandPool::Lists OperandPool::operands_of(const ir::PointwiseRow& row) {

@@ -25,6 +25,10 @@ Program normalisations(int ranks, Placement placement, DType dtype) {
   program.output("norm_rows", layer_norm(x).named("norm_rows"));
   program.output("norm_columns", layer_norm(x, 0, 1e-3).named("norm_columns"));
   program.output("affine", layer_norm(x, gamma, beta).named("affine"));
+  program.output("rms", rms_norm(x, gamma).named("rms"));
+  program.output("total", logsumexp(x, {1}).named("total"));
+  program.output("clipped", clip(x, -0.5, beta).named("clipped"));
+  program.output("gated", swiglu(x, gamma).named("gated"));
   return program;
 }
 
@@ -59,6 +63,25 @@ TEST_CASE("layer norm makes mean 0 and variance 1, but for epsilon") {
   CHECK(affine[1] == Approx(12));
 }
 
+TEST_CASE("rms_norm, logsumexp, clip and swiglu are their formulas") {
+  const ir::Data scaled =
+      of_row({1, 7}, [](const Value& x) { return rms_norm(x, 10, -1, 0.0); });  // the root is 5
+  CHECK(scaled[0] == Approx(2));
+  CHECK(scaled[1] == Approx(14));
+  const auto total = [](const Value& x) { return logsumexp(x, {1}); };
+  CHECK(of_row({1000, 1000 + std::log(3.0)}, total)[0] == Approx(1000 + std::log(4.0)));
+  CHECK(of_row({-HUGE_VAL, -HUGE_VAL}, total)[0] == -HUGE_VAL);
+  CHECK(of_row({0, HUGE_VAL}, total)[0] == HUGE_VAL);
+  const ir::Data kept = of_row({1, 1}, [](const Value& x) { return logsumexp(x, {-1}, true); });
+  CHECK(kept[0] == Approx(1 + std::log(2.0)));
+  const ir::Data clipped =
+      of_row({-3, 0.25, 3, std::nan("")}, [](const Value& x) { return clip(x, -1, 2); });
+  CHECK(ir::Data(clipped.begin(), clipped.end() - 1) == ir::Data{-1, 0.25, 2});
+  CHECK(std::isnan(clipped[3]));
+  CHECK(of_row({2}, [](const Value& x) { return swiglu(x, 3 * x); })[0] ==
+        Approx(2 / (1 + std::exp(-2.0)) * 6));
+}
+
 TEST_CASE("normalisations equal the reference for every layout and number of ranks") {
   for (const int ranks : {1, 2, 3}) {
     for (const Placement placement : {replicated, local, sliced(0), sliced(1)})
@@ -77,7 +100,8 @@ TEST_CASE("normalisations keep the dtype and layout of what they take") {
     Program program("types", Mesh({{"world", 2}}));
     const Value x = program.input("x", dtype, {4, 6}, sliced(1));
     const Value gamma = program.input("gamma", dtype, {6}, replicated);
-    for (const Value& y : {softmax(x), layer_norm(x), layer_norm(x, gamma, gamma)}) {
+    for (const Value& y : {softmax(x), layer_norm(x), layer_norm(x, gamma, gamma),
+                           rms_norm(x, gamma), clip(x, -1, 1), swiglu(x, gamma)}) {
       CHECK(y.dtype() == dtype);
       CHECK(y.shape() == x.shape());
       CHECK(y.layout() == x.layout());

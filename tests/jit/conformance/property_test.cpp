@@ -15,6 +15,7 @@
 
 #include "ir/access.h"
 #include "ir/graph.h"
+#include "ir/random_loss.h"
 #include "jit/conformance/conformance.h"
 #include "jit/conformance/random_program.h"
 #include "jit/conformance/random_schedule.h"
@@ -49,9 +50,28 @@ struct Case {
   Schedule schedule;
 };
 
+/// A loss with its gradients, and a step along them.
+RandomProgram write_training_step(Genes& genes) {
+  RandomLoss made = LossAuthor(genes, false).write();
+  try {
+    const std::vector<Value> gradients = coconet::gradients(made.loss, made.leaves);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      // Beside 1, as what cancels leaves the last bits of nothing.
+      made.program.output("beside " + gradients[i].name(), gradients[i] + 1);
+      const Value& leaf = made.leaves[i];
+      if (ir::graph_of(leaf)->at(ir::id_of(leaf)).op == ir::Op::state)
+        update(leaf, leaf - 0.1 * gradients[i]);
+    }
+  } catch (const ProgramError&) {
+  }
+  made.program.output("the_loss", made.loss);
+  return {made.program, made.sizes, false, false};
+}
+
 Case case_of(const GenePair& genes) {
   Genes of_program(genes.first), of_schedule(genes.second);
-  RandomProgram random = write_random_program(of_program);
+  RandomProgram random =
+      of_program.one_in(4) ? write_training_step(of_program) : write_random_program(of_program);
   Schedule schedule = random_schedule(random.program, of_schedule, random.in_rank_order);
   return {std::move(random), std::move(schedule)};
 }

@@ -257,6 +257,9 @@ class Author {
     made.exact = !chooses || condition.exact;
     for (int i = 0; i < row.arity - (chooses ? 1 : 0); ++i)
       made.exact = made.exact && operands[static_cast<std::size_t>(i)].exact;
+    // Functions are within units in the last place of the reference's.
+    constexpr int of_functions = 20;
+    if (!family_.whole && row.cost >= of_functions) made.exact = made_.exact = false;
     if (!made.exact && (leaps(row) || (chooses && !condition.exact))) return;
     made.bound = chooses ? std::max(operands[0].bound, operands[1].bound)
                          : bound_of(row, {operands[0].bound, operands[1].bound, operands[2].bound});
@@ -285,6 +288,8 @@ class Author {
           attributes.permutation.begin() + static_cast<std::ptrdiff_t>(place),
           static_cast<int>(dim));
     }
+    attributes.inserted = {static_cast<int>(genes_.below(rank + 1))};
+    attributes.shape = genes_.any(shapes_);
     attributes.keep_dims = genes_.one_in(2);
     attributes.transpose_a = genes_.one_in(2);
     attributes.transpose_b = genes_.one_in(2);

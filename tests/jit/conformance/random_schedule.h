@@ -2,7 +2,7 @@
 #pragma once
 
 #include "coconet/coconet.h"
-#include "jit/conformance/genes.h"
+#include "genes.h"
 
 namespace coconet::test {
 

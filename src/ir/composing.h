@@ -1,0 +1,37 @@
+// What functions that write several ops share: checks of the user's own operands, and 16-bit floats
+// computed in f32.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "coconet/program.h"
+#include "ir/graph.h"
+
+namespace coconet::ir {
+
+/// Throws ProgramError where `taker` was given an empty Value.
+void require_given(const Value& value, std::string_view taker);
+/// The program of `value`, which must be a tensor or a number of one. Throws ProgramError that
+/// names `taker`.
+const std::shared_ptr<Graph>& graph_of(const Value& value, std::string_view taker);
+
+/// Throws what `build` does of the user's own tensors, before any is cast; the program stays as it
+/// was.
+template <class Build>
+void require_valid(const std::shared_ptr<Graph>& graph, Build build) {
+  const ValueId before = graph->size();
+  (void)build();
+  graph->drop_from(before);
+}
+
+/// Whether `value` is a number rather than a tensor.
+[[nodiscard]] bool is_number(const Value& value);
+/// 16-bit floats as f32, in which what is composed of several ops is computed: by the cast that
+/// there is, or a new one. All else as it is.
+[[nodiscard]] Value widened(const Value& value);
+/// `value`, a number or of floats, in `dtype`: rounded once, where that has 16 bits, or what it was
+/// cast from.
+[[nodiscard]] Value narrowed(const Value& value, DType dtype);
+
+}  // namespace coconet::ir

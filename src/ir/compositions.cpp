@@ -1,0 +1,128 @@
+// Functions that are composed of ops: normalisations, and others that models have.
+#include "coconet/error.h"
+#include "coconet/program.h"
+#include "ir/access.h"
+#include "ir/composing.h"
+
+#include <fmt/format.h>
+
+namespace coconet {
+
+namespace ir {
+
+void require_given(const Value& value, std::string_view taker) {
+  if (!value.is_empty()) return;
+  throw ProgramError(fmt::format(
+      "{} was given an empty Value, which was declared and has not been assigned", taker));
+}
+
+const std::shared_ptr<Graph>& graph_of(const Value& value, std::string_view taker) {
+  require_given(value, taker);
+  if (!graph_of(value)) {
+    throw ProgramError(
+        fmt::format("{} takes a tensor of a program, but its operand is the constant {:f}", taker,
+                    value.constant()));
+  }
+  return graph_of(value);
+}
+
+bool is_number(const Value& value) {
+  return graph_of(value) == nullptr || graph_of(value)->at(id_of(value)).weak;
+}
+
+Value widened(const Value& value) {
+  if (value.is_empty() || is_number(value) || !is_16_bit(value.dtype())) return value;
+  const Graph& graph = *graph_of(value);
+  for (const ValueId user : graph.users()[id_of(value)]) {
+    if (graph.at(user).op == Op::cast && graph.at(user).dtype == DType::f32)
+      return value_of(graph_of(value), user);
+  }
+  return cast(value, f32);
+}
+
+Value narrowed(const Value& value, DType dtype) {
+  if (is_number(value) || value.dtype() == dtype) return value;
+  const Node& node = graph_of(value)->at(id_of(value));
+  if (node.op == Op::cast) {
+    const Value from = value_of(graph_of(value), node.operands.front());
+    if (from.dtype() == dtype && is_16_bit(dtype)) return from;
+  }
+  return cast(value, dtype);
+}
+
+}  // namespace ir
+
+using ir::graph_of;
+using ir::narrowed;
+using ir::require_valid;
+using ir::widened;
+
+namespace {
+
+/// Throws what multiplying `value` by `scale` does where both have the same 16 bits; of another
+/// dtype the scale must fit the widened value.
+void require_scale(const Value& value, const Value& scale) {
+  if (is_16_bit(value.dtype()) && graph_of(scale) != nullptr && scale.dtype() == value.dtype())
+    require_valid(graph_of(value), [&] { return value * scale; });
+}
+
+/// Widened, with mean 0 and variance 1 over `dim`.
+Value standardised(const Value& value, int dim, double epsilon) {
+  require_valid(graph_of(value, "layer_norm"), [&] { return sum(value, {dim}); });
+  const Value x = widened(value);
+  const Value centred = x - mean(x, {dim}, true);
+  return centred * rsqrt(mean(square(centred), {dim}, true) + epsilon);
+}
+
+}  // namespace
+
+Value softmax(const Value& value, int dim) {
+  require_valid(graph_of(value, "softmax"), [&] { return max(value, {dim}); });
+  const Value x = widened(value);
+  const Value exponential = exp(x - stop_gradient(max(x, {dim}, true)));
+  return narrowed(exponential / sum(exponential, {dim}, true), value.dtype());
+}
+
+Value layer_norm(const Value& value, int dim, double epsilon) {
+  return narrowed(standardised(value, dim, epsilon), value.dtype());
+}
+
+Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int dim,
+                 double epsilon) {
+  graph_of(value, "layer_norm");
+  require_scale(value, gamma);
+  require_scale(value, beta);
+  const Value x = standardised(value, dim, epsilon);
+  return narrowed(x * widened(gamma) + widened(beta), value.dtype());
+}
+
+Value rms_norm(const Value& value, const Value& gamma, int dim, double epsilon) {
+  require_valid(graph_of(value, "rms_norm"), [&] { return sum(value, {dim}); });
+  require_scale(value, gamma);
+  const Value x = widened(value);
+  const Value scale = rsqrt(mean(square(x), {dim}, true) + epsilon);
+  return narrowed(x * scale * widened(gamma), value.dtype());
+}
+
+Value logsumexp(const Value& value, std::vector<int> dims, bool keep_dims) {
+  require_valid(graph_of(value, "logsumexp"), [&] { return max(value, dims, keep_dims); });
+  const Value x = widened(value);
+  // An infinite maximum is not subtracted: the sum is infinite, or 0, by itself.
+  const auto finite = [](const Value& largest) {
+    return stop_gradient(select(isfinite(largest), largest, 0));
+  };
+  const Value kept = finite(max(x, dims, true));
+  const Value total = log(sum(exp(x - kept), dims, keep_dims));
+  return narrowed(total + (keep_dims ? kept : finite(max(x, dims))), value.dtype());
+}
+
+Value clip(const Value& value, const Value& least, const Value& most) {
+  return select(value < least, least, select(value > most, most, value));
+}
+
+Value swiglu(const Value& gate, const Value& value) {
+  require_valid(graph_of(gate, "swiglu"), [&] { return gate * value; });
+  return narrowed(silu(widened(gate)) * widened(value), gate.dtype());
+}
+
+}  // namespace coconet
