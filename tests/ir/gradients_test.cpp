@@ -296,6 +296,18 @@ TEST_CASE("a gradient has the dtype, shape and layout of its value, and a name a
   CHECK(type_of(products[1]) == "z.grad: f32[n] replicated");
 }
 
+TEST_CASE("what several readers send to 16 bits adds up in f32 and is rounded once") {
+  Program p("p", Mesh({{"world", 1}}));
+  const Value x = p.input("x", bf16, {1}, replicated), wide = cast(x, f32);
+  // 1 and twice 3/8 of the distance to the next bf16: one by one they would round back to 1.
+  const Value loss = sum(cast(x * 1, f32) + 0.75 * 0x1p-8 * wide + 0.75 * 0x1p-8 * cast(x, f32));
+  p.output("gradient", gradients(loss, {x})[0]);
+  ir::Reference reference(*ir::graph_of(p), {});
+  reference.set("x", {{1}});
+  reference.run({});
+  CHECK(reference.get("gradient").at(0).front() == 1 + 0x1p-7);
+}
+
 TEST_CASE("a program with its gradients is one text, whichever compiler made the library") {
   Program p("mlp", two);
   const Dim B = p.dim("B"), I = p.dim("I"), H = p.dim("H");
