@@ -296,6 +296,21 @@ TEST_CASE("a gradient has the dtype, shape and layout of its value, and a name a
   CHECK(type_of(products[1]) == "z.grad: f32[n] replicated");
 }
 
+TEST_CASE("a gradient has gradients, and a file holds both") {
+  Program p("p", two);
+  const Value x = p.input("x", f64, {4}, sliced(0));
+  const Value slope = gradients(sum(x * x * x), {x})[0];
+  const Value curvature = gradients(sum(slope), {x})[0];
+  CHECK(curvature.name() == "x.grad.2");
+  p.output("curvature", curvature);
+  ir::Reference reference(*ir::graph_of(p), {});
+  reference.set("x", {{1, -2}, {0, 0.5}});
+  reference.run({});
+  CHECK(reference.get("curvature").at(0) == ir::Data{6, -12});
+  CHECK(reference.get("curvature").at(1) == ir::Data{0, 3});
+  CHECK(Program::parse(p.json()).str() == p.str());
+}
+
 TEST_CASE("what several readers send to 16 bits adds up in f32 and is rounded once") {
   Program p("p", Mesh({{"world", 1}}));
   const Value x = p.input("x", bf16, {1}, replicated), wide = cast(x, f32);
