@@ -140,6 +140,12 @@ class COCONET_API Program {
   /// each parameter of a model, has an element for each. `compile` takes the lengths of the buffers
   /// whether or not a tensor is scattered over them; without them there is one.
   [[nodiscard]] Dim buffers(const Dim& dim) const;
+  /// The index along the one dimension of `shape` whose extent is not 1, from 0, in i32 or i64,
+  /// replicated: `iota({n})`, or for the rows of a matrix `iota({n, 1})`. Kernels compute it where
+  /// they need it: masks, one-hot vectors and the choice of an element by its number are selects
+  /// over it. Throws ProgramError for two such dimensions, and `compile` where the dtype does not
+  /// hold the last index.
+  Value iota(const Shape& shape, DType dtype = i32);
   /// A run-time number, given to `Executable::run` by name: a learning rate, a step count.
   /// Arithmetic among scalars and constants is done once per run, in double, on the host.
   Value scalar(std::string name);

@@ -1,4 +1,6 @@
-// Functions that are composed of ops: normalisations, and others that models have.
+// Functions that are composed of ops: normalisations, and others that models have. No expression
+// here makes values in two of its operands: compilers may evaluate those in either order, and a
+// program must be the same whoever compiled it.
 #include "coconet/error.h"
 #include "coconet/program.h"
 #include "ir/access.h"
@@ -93,7 +95,8 @@ Value layer_norm(const Value& value, const Value& gamma, const Value& beta, int 
   require_scale(value, gamma);
   require_scale(value, beta);
   const Value x = standardised(value, dim, epsilon);
-  return narrowed(x * widened(gamma) + widened(beta), value.dtype());
+  const Value scaled = x * widened(gamma);
+  return narrowed(scaled + widened(beta), value.dtype());
 }
 
 Value rms_norm(const Value& value, const Value& gamma, int dim, double epsilon) {
@@ -117,12 +120,15 @@ Value logsumexp(const Value& value, std::vector<int> dims, bool keep_dims) {
 }
 
 Value clip(const Value& value, const Value& least, const Value& most) {
-  return select(value < least, least, select(value > most, most, value));
+  const Value above = value > most;
+  const Value limited = select(above, most, value);
+  return select(value < least, least, limited);
 }
 
 Value swiglu(const Value& gate, const Value& value) {
   require_valid(graph_of(gate, "swiglu"), [&] { return gate * value; });
-  return narrowed(silu(widened(gate)) * widened(value), gate.dtype());
+  const Value opened = silu(widened(gate));
+  return narrowed(opened * widened(value), gate.dtype());
 }
 
 }  // namespace coconet

@@ -7,6 +7,7 @@
 
 #include "coconet/error.h"
 #include "ir/lists.h"
+#include "ir/ops/infer.h"
 
 namespace coconet::ir {
 
@@ -41,6 +42,7 @@ Sizes resolve_sizes(const Graph& graph, const Sizes& given) {
   }
   for (const Node& node : graph.nodes()) {
     for (const Dim& dim : node.shape) {
+      if (node.op == Op::iota) require_counts(graph, node, extent_of(dim, sizes));
       if (counted_by(dim).empty()) continue;
       const auto buffers = given.find(dim.name);
       sizes[dim.name] = buffers != given.end() ? buffers->second : 1;

@@ -173,6 +173,11 @@ Dim Program::buffers(const Dim& dim) const {
   return ir::buffers_of(dim);
 }
 
+Value Program::iota(const Shape& shape, DType dtype) {
+  return ir::value_of(graph_, append(*graph_, {.op = ir::Op::iota,
+                                               .attributes = {.shape = shape, .dtype = dtype}}));
+}
+
 Value Program::scalar(std::string name) {
   if (name.empty()) throw ProgramError("a scalar of program '" + graph_->name + "' needs a name");
   return ir::value_of(

@@ -1,6 +1,7 @@
-// The typing rules of expand, expand_dims, as_local and stop_gradient.
+// The typing rules of iota, expand, expand_dims, as_local and stop_gradient.
 #include <catch2/catch.hpp>
 
+#include "ir/extents.h"
 #include "ir/rule_programs.h"
 #include "refusal.h"
 
@@ -43,6 +44,33 @@ TEST_CASE("expand_dims inserts dimensions of extent 1, and slices stay with thei
   CHECK_THAT(refusal([&] { (void)expand_dims(x, {1, -3}); }), Contains("{1, -3}"));
   CHECK_THAT(refusal([&] { (void)expand_dims(x, {}); }),
              EndsWith("it takes a tensor and the dimensions to insert"));
+}
+
+TEST_CASE("iota counts along one dimension, in an integer that holds the last index") {
+  Flat f;
+  CHECK(type_of(f.p.iota({f.n}).named("a")) == "a: i32[n] replicated");
+  CHECK(type_of(f.p.iota({f.n, 1}, i64).named("b")) == "b: i64[n, 1] replicated");
+  CHECK(f.p.str().find("iota([n, 1], i64)") != std::string::npos);
+  CHECK(type_of((f.p.iota({1, f.n}) < f.p.iota({3, 1})).named("c")) == "c: bool[3, n] replicated");
+  CHECK_THAT(
+      refusal([&] {
+        (void)f.p.iota({f.n, 3});
+      }),
+      EndsWith("(iota): has the shape [n, 3]; the index along one dimension is asked for, and "
+               "all others must be 1"));
+  CHECK_THAT(refusal([&] { (void)f.p.iota({f.n}, i16); }),
+             EndsWith("counts in i16; it counts in i32 or i64"));
+  const std::int64_t many = (std::int64_t{1} << 31) + 1;
+  CHECK_THAT(refusal([&] { (void)f.p.iota({many}); }),
+             EndsWith("counts to 2147483648, which i32 does not hold; use i64"));
+  CHECK_THAT(refusal([&] {
+               (void)ir::resolve_sizes(*ir::graph_of(f.p), {{"n", many}});
+             }),
+             EndsWith("'a' (iota): counts to 2147483648, which i32 does not hold; use i64"));
+  (void)f.p.iota({many}, i64);
+  CHECK_THAT(refusal([&] { (void)f.p.iota({f.p.buffers(f.n)}); }),
+             EndsWith("counts along n.buffers; it takes no number of buffers"));
+  CHECK(Program::parse(f.p.json()).str() == f.p.str());
 }
 
 TEST_CASE("as_local makes a rank's own of what all hold, and stop_gradient leaves all as it is") {

@@ -108,80 +108,6 @@ TEST_CASE("what is composed has the derivative of its formula, over slices, too"
     CHECK(ir::graph_of(p)->at(id).op != Op::cast);  // of who attains it
 }
 
-TEST_CASE("at edges gradients are PyTorch's, or 0 where nothing reads them") {
-  struct Edge {
-    const char* name;
-    double at, expected;
-    std::function<Value(const Value&)> function;
-  };
-  const Edge edges[] = {
-      {"sqrt behind a select", 0, 1, [](const Value& x) { return select(x > 0, sqrt(x), x); }},
-      {"rsqrt behind a select", 0, 1, [](const Value& x) { return select(x > 0, rsqrt(x), x); }},
-      {"log behind a select", 0, 1, [](const Value& x) { return select(x > 0, log(x), x); }},
-      {"pow behind a select", 0, 1, [](const Value& x) { return select(x > 0, pow(x, -1.5), x); }},
-      {"divide behind a select", 0, 1, [](const Value& x) { return select(x > 0, 1 / x, x); }},
-      {"sqrt", 0, HUGE_VAL, [](const Value& x) { return sqrt(x); }},
-      {"relu", 0, 0, [](const Value& x) { return relu(x); }},
-      {"abs", 0, 0, [](const Value& x) { return abs(x); }},
-      {"a tie of maximum", 2, 0.5, [](const Value& x) { return maximum(x, 2); }},
-      {"a tie of minimum", 2, 0.5, [](const Value& x) { return minimum(x, 2); }},
-      {"pow to 0", 0, 0, [](const Value& x) { return pow(x, 0); }},
-      {"silu far out", 1e8, 1, [](const Value& x) { return silu(x); }},
-      {"clip at its bound", 2, 1, [](const Value& x) { return clip(x, -1, 2); }},
-      {"clip beyond it", 2.5, 0, [](const Value& x) { return clip(x, -1, 2); }},
-      {"a product with a zero", 0, 0, [](const Value& x) { return x * 0; }},
-      {"floor and more", 0.5, 1, [](const Value& x) { return x + floor(x); }},
-      {"stop_gradient", 3, 3, [](const Value& x) { return x * stop_gradient(x); }},
-      {"through bf16", 3, 1, [](const Value& x) { return cast(cast(x, bf16), f64); }},
-  };
-  for (const Edge& edge : edges) {
-    INFO(edge.name);
-    Program p("p", Mesh({{"world", 1}}));
-    const Value x = p.input("x", f64, {1}, replicated);
-    p.output("gradient", gradients(sum(edge.function(x)), {x})[0]);
-    ir::Reference reference(*ir::graph_of(p), {});
-    reference.set("x", {{edge.at}});
-    reference.run({});
-    CHECK(reference.get("gradient").at(0).front() == edge.expected);
-  }
-}
-
-TEST_CASE("extremes share a gradient evenly, and a product has one at its zeros") {
-  Program p("p", two);
-  const Value x = p.input("x", f64, {6}, sliced(0)), y = p.input("y", f64, {2, 3}, replicated);
-  p.output("of max", gradients(max(x), {x})[0]);
-  p.output("of prod", gradients(sum(prod(y, {1})), {y})[0]);
-  ir::Reference reference(*ir::graph_of(p), {});
-  reference.set("x", {{1, 5, 2}, {5, 5, 0}});
-  reference.set("y", {{2, 0, 4, 0, 3, 0}, {2, 0, 4, 0, 3, 0}});
-  reference.run({});
-  CHECK(reference.get("of max").at(0) == ir::Data{0, 1.0 / 3, 0});
-  CHECK(reference.get("of max").at(1) == ir::Data{1.0 / 3, 1.0 / 3, 0});
-  CHECK(reference.get("of prod").at(0) == ir::Data{0, 8, 0, 0, 0, 0});
-}
-
-TEST_CASE("per-buffer reductions and repeat are each other's adjoints") {
-  Program p("p", two);
-  const Dim n = p.dim("n");
-  const Value x = p.scattered_input("x", f64, n, replicated);
-  const Value scale = p.input("scale", f64, {p.buffers(n)}, replicated);
-  const Value g = p.input("g", f64, {n}, sliced(0));
-  const Value loss = sum(sqrt(sum(square(x), per_buffer)) * scale) + sum(g * scale);
-  const std::vector<Value> made = gradients(loss, {x, scale});
-  CHECK(type_of(made[0]) == "x.grad: f64[n] replicated");
-  p.output("x.grad", made[0]);
-  p.output("scale.grad", made[1]);
-  ir::Reference reference(*ir::graph_of(p), {}, {{"n", {2, 1}}});
-  reference.set("x", {{3, 4, -2}, {3, 4, -2}});
-  reference.set("scale", {{10, 1}, {10, 1}});
-  reference.set("g", {{1, 2}, {5}});
-  reference.run({});
-  for (const int rank : {0, 1}) {
-    CHECK(reference.get("x.grad").at(rank) == ir::Data{6, 8, -1});
-    CHECK(reference.get("scale.grad").at(rank) == ir::Data{8, 7});
-  }
-}
-
 TEST_CASE("ranks add up once, where layouts say") {
   struct Case {
     const char* name;
@@ -296,31 +222,34 @@ TEST_CASE("a gradient has the dtype, shape and layout of its value, and a name a
   CHECK(type_of(products[1]) == "z.grad: f32[n] replicated");
 }
 
-TEST_CASE("a gradient has gradients, and a file holds both") {
-  Program p("p", two);
-  const Value x = p.input("x", f64, {4}, sliced(0));
-  const Value slope = gradients(sum(x * x * x), {x})[0];
-  const Value curvature = gradients(sum(slope), {x})[0];
-  CHECK(curvature.name() == "x.grad.2");
-  p.output("curvature", curvature);
-  ir::Reference reference(*ir::graph_of(p), {});
-  reference.set("x", {{1, -2}, {0, 0.5}});
-  reference.run({});
-  CHECK(reference.get("curvature").at(0) == ir::Data{6, -12});
-  CHECK(reference.get("curvature").at(1) == ir::Data{0, 3});
-  CHECK(Program::parse(p.json()).str() == p.str());
-}
-
-TEST_CASE("what several readers send to 16 bits adds up in f32 and is rounded once") {
-  Program p("p", Mesh({{"world", 1}}));
-  const Value x = p.input("x", bf16, {1}, replicated), wide = cast(x, f32);
-  // 1 and twice 3/8 of the distance to the next bf16: one by one they would round back to 1.
-  const Value loss = sum(cast(x * 1, f32) + 0.75 * 0x1p-8 * wide + 0.75 * 0x1p-8 * cast(x, f32));
-  p.output("gradient", gradients(loss, {x})[0]);
-  ir::Reference reference(*ir::graph_of(p), {});
-  reference.set("x", {{1}});
-  reference.run({});
-  CHECK(reference.get("gradient").at(0).front() == 1 + 0x1p-7);
+TEST_CASE("contributions of fewer dimensions add up with what they broadcast to") {
+  struct Case {
+    Placement of_row, of_matrix, of_v;
+    bool gathers;
+    Shape row;
+  };
+  const Case cases[] = {
+      {sliced(0), sliced(0), replicated, false, {6}},
+      {sliced(0), sliced(1), replicated, false, {6}},
+      {local, sliced(0), replicated, false, {6}},
+      {sliced(0), replicated, sliced(0), true, {6}},
+      {sliced(1), replicated, sliced(0), true, {1, 6}},
+      {local, local, sliced(1), true, {1, 6}},
+      {local, replicated, sliced(0), true, {6}},
+  };
+  for (const Case& one : cases) {
+    Program p("p", two);
+    const Value v = p.input("v", f64, {4, 6}, one.of_v);
+    const Value row = p.input("row", f64, one.row, one.of_row);
+    const Value matrix = p.input("matrix", f64, {4, 6}, one.of_matrix);
+    const Value read = one.gathers ? all_gather(v) : v;
+    const auto total = [](const Value& value) {
+      return sum(value.layout()[0] == local ? all_reduce(value, sum) : value);
+    };
+    const Value by_row = total(read * row), by_matrix = total(read * matrix);
+    INFO(p.str());
+    CHECK(distance_from_differences(by_row + by_matrix, {v, row, matrix}, {}, 11) < close_enough);
+  }
 }
 
 TEST_CASE("a program with its gradients is one text, whichever compiler made the library") {

@@ -104,7 +104,7 @@ class Walk {
     // What several readers send adds up in f32, to be rounded once.
     for (Value& term : terms) term = terms.size() > 1 ? widened(term) : narrowed(term, dtype);
     for (int axis = static_cast<int>(layout.size()) - 1; axis >= 0; --axis) {
-      terms = merged(std::move(terms));
+      terms = merged(std::move(terms), rank);
       for (Value& term : terms) term = converted(term, axis, layout[axis], rank);
     }
     Value result = terms.front();
@@ -114,13 +114,25 @@ class Walk {
     return result;
   }
 
+  /// The placement of `term` along `axis`, with dimensions counted as in a tensor of `rank` ones,
+  /// which it broadcasts to.
+  static Placement placement(const Value& term, std::size_t axis, int rank) {
+    Placement placement = term.layout()[axis];
+    if (placement.kind == Placement::Kind::sliced)
+      placement.dim += rank - static_cast<int>(term.shape().size());
+    return placement;
+  }
+
   /// One term for each layout, and one for all numbers.
-  static std::vector<Value> merged(std::vector<Value> terms) {
+  std::vector<Value> merged(std::vector<Value> terms, int rank) const {
     std::vector<Value> sums;
     for (Value& term : terms) {
       const auto alike = [&](const Value& sum) {
         if (is_number(sum) || is_number(term)) return is_number(sum) && is_number(term);
-        return sum.layout() == term.layout();
+        for (std::size_t axis = 0; axis < graph_->mesh.axes().size(); ++axis) {
+          if (placement(sum, axis, rank) != placement(term, axis, rank)) return false;
+        }
+        return true;
       };
       const auto found = std::ranges::find_if(sums, alike);
       if (found == sums.end()) {
@@ -136,18 +148,14 @@ class Walk {
   Value converted(const Value& term, int axis, Placement wanted, int rank) const {
     if (is_number(term)) return term;
     const std::string& name = graph_->mesh.axes()[axis].name;
-    const Placement have = term.layout()[axis];
-    const int shift = rank - static_cast<int>(term.shape().size());
-    if (have == replicated || wanted == local) return term;
-    if (have == local) {
-      const bool scatters = wanted.kind == Placement::Kind::sliced && wanted.dim >= shift &&
-                            !(term.shape()[wanted.dim - shift] == Dim(1));
-      return scatters ? reduce_scatter(term, sum, wanted.dim - shift, name)
-                      : all_reduce(term, sum, name);
-    }
-    if (wanted == replicated) return all_gather(term, name);
-    const int dim = wanted.dim - shift;
-    return dim == have.dim ? term : all_to_all(term, dim, name);
+    const Placement have = placement(term, static_cast<std::size_t>(axis), rank);
+    if (have == replicated || have == wanted || wanted == local) return term;
+    const int dim = wanted.dim - (rank - static_cast<int>(term.shape().size()));
+    const bool has_slices =
+        wanted.kind == Placement::Kind::sliced && dim >= 0 && !(term.shape()[dim] == Dim(1));
+    if (have == local)
+      return has_slices ? reduce_scatter(term, sum, dim, name) : all_reduce(term, sum, name);
+    return has_slices ? all_to_all(term, dim, name) : all_gather(term, name);
   }
 
   /// A value of its own with the elements of `id`.

@@ -29,9 +29,10 @@ struct Rules {
     return select(condition, x, y, r.dtype());
   }
 
-  [[nodiscard]] Value unless_zero(const Value& x) const {
-    if (double constant = 0; is_constant(g, constant)) return constant == 0 ? Value(0) : x;
-    return choose(equal(g, 0), 0, x);
+  [[nodiscard]] Value finite(const Value& x) const {
+    if (is_number(g) || is_number(x)) return x;
+    const Value is_zero = equal(g, 0), ends = logical_not(isfinite(x));
+    return choose(logical_and(is_zero, ends), 0, x);
   }
 
   /// The gradient of operand `index`; empty where it ends.

@@ -47,6 +47,9 @@ void require_unscattered(const Graph& graph, const Node& node, const Shape& resu
 /// Fails when `dim` is a symbol that the program does not have, or an extent below 1.
 void require_known(const Graph& graph, const Node& node, const Dim& dim);
 
+/// Fails when the dtype of `node`, an iota, does not hold the last index of `extent`.
+void require_counts(const Graph& graph, const Node& node, std::int64_t extent);
+
 /// Sets the layout of the result, whose shape is known, to what follows from its operands and their
 /// factors: per axis local if an operand is local or sliced along what is contracted, sliced if one
 /// is sliced along what passes (the replicated ones are read at the global index), else replicated.

@@ -72,18 +72,23 @@ Value spread(const Adjoint& at, const Value& value) {
   return reduced.keep_dims || leads ? value : expand_dims(value, reduced.dims);
 }
 
+/// The gradient of the result: a number stays one, which 16 bits need not hold.
+Value wide_gradient(const Adjoint& at) {
+  return is_number(at.gradient()) ? at.gradient() : widened(at.whole());
+}
+
 /// All who attain the maximum or minimum share its gradient evenly.
 void give_to_extremes(Adjoint& at) {
   const Value x = widened(at.operand(0));
   const Value attains = equal(x, spread(at, widened(at.result())));
   const Value many = reduced_alike(at.node(), sum, cast(attains, x.dtype()));
-  at.give(0, select(attains, spread(at, widened(at.whole()) / many), 0));
+  at.give(0, select(attains, spread(at, wide_gradient(at) / many), 0));
 }
 
 /// The product of the others: the result over the element where nothing is 0; an element that alone
 /// is 0 has what is left without it, and the others have 0.
 void give_to_factors(Adjoint& at) {
-  const Value x = widened(at.operand(0)), g = widened(at.whole());
+  const Value x = widened(at.operand(0)), g = wide_gradient(at);
   const Value is_zero = equal(x, 0);
   const Value zeros = reduced_alike(at.node(), sum, cast(is_zero, x.dtype()));
   const Value others = reduced_alike(at.node(), prod, select(is_zero, 1, x));

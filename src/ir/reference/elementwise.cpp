@@ -58,6 +58,16 @@ bool makes_integers(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+RankData evaluate_iota(const ReferenceStep& step, ValueId id) {
+  RankData result;
+  for (int rank = 0; rank < step.graph.mesh.size(); ++rank) {
+    Data& out = result.emplace_back(static_cast<std::size_t>(step.part(id, rank).count()));
+    for (std::size_t n = 0; n < out.size(); ++n)
+      out[n] = round_to(step.graph.at(id).dtype, static_cast<double>(n));
+  }
+  return result;
+}
+
 RankData evaluate_elementwise(const ReferenceStep& step, ValueId id) {
   const Node& node = step.graph.at(id);
   const std::size_t first = node.op == Op::update ? 1 : 0;  // what it writes

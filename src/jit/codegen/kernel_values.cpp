@@ -155,7 +155,7 @@ std::string KernelWriter::dropout(ValueId value) {
   if (!is_indexed(value)) return rounded(expand("a * b", operand, scale, ""), node.dtype);
   const std::uint64_t threshold = ir::dropout_threshold(node.attributes.probability);
   return rounded(
-      fmt::format("dropout_({}, {}, {}u, {})", operand, words_.at(value), threshold - 1, scale),
+      fmt::format("dropout_({}, {}, {}u, {})", operand, placed_.at(value), threshold - 1, scale),
       node.dtype);
 }
 
@@ -171,10 +171,11 @@ std::string KernelWriter::halves(const Node& node) {
 
 std::string KernelWriter::expression(ValueId value) {
   const Node& node = graph().at(value);
+  if (node.op == Op::iota) return placed_.at(value);
   if (node.op == Op::dropout) return dropout(value);
   if (node.op == Op::stochastic_cast) {
     return fmt::format("stochastic_cast_({}, {})", read(node.operands[0], DType::f32),
-                       words_.at(value));
+                       placed_.at(value));
   }
   if (node.op == Op::upper_half || node.op == Op::lower_half || node.op == Op::join_halves)
     return halves(node);

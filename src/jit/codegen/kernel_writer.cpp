@@ -162,18 +162,24 @@ std::vector<ValueId> KernelWriter::indexed_members() const {
 
 bool KernelWriter::is_indexed(ValueId member) const {
   const Node& node = graph().at(member);
+  if (node.op == Op::iota) return true;
   return ir::draws_random(node.op) &&
          (node.op != Op::dropout || ir::dropout_threshold(node.attributes.probability) > 0);
 }
 
-std::string KernelWriter::draw_words(ValueId member, bool one, const std::string& index,
-                                     const std::string& indent) {
+std::string KernelWriter::place(ValueId member, bool one, const std::string& index,
+                                const std::string& indent) {
   const Node& node = graph().at(member);
+  if (node.op == Op::iota) {
+    const std::string first = unique(node.name + "_first");
+    placed_[member] = fmt::format("{}({}{})", lane_type(node.dtype), first, one ? "" : " + l");
+    return fmt::format("{}const index_t {} = {};\n", indent, first, index);
+  }
   const std::string words = unique(node.name + "_words");
   const std::string random = unique(node.name + "_random");
   random_variables_ += fmt::format("  RandomWords {}{{u64({}), {}ull}};\n", random,
                                    read(node.operands[1], DType::i64), node.attributes.seed);
-  words_[member] = words + (one ? "[0]" : "[l]");
+  placed_[member] = words + (one ? "[0]" : "[l]");
   return fmt::format("{}const auto {} = {}.of<{}>({});\n", indent, words, random, one ? "1" : "N",
                      index);
 }

@@ -62,14 +62,15 @@ class KernelWriter {
   /// Whether all loads, stores and indexed members are linear.
   [[nodiscard]] bool all_linear() const;
 
-  /// The members that depend on their element's index in the whole tensor: those that draw random
-  /// words.
+  /// The members that depend on their element's index in the whole tensor: an iota, and those that
+  /// draw random words.
   [[nodiscard]] std::vector<ir::ValueId> indexed_members() const;
   [[nodiscard]] bool is_indexed(ir::ValueId member) const;
-  /// A statement that draws the random words of N elements, or of `one`, from `index` on of the
-  /// whole of `member`; what `take_random_variables` returns must come before.
-  std::string draw_words(ir::ValueId member, bool one, const std::string& index,
-                         const std::string& indent);
+  /// A statement that finds the indices, or draws the random words, of N elements, or of `one`,
+  /// from `index` on of the whole of `member`; what `take_random_variables` returns must come
+  /// before.
+  std::string place(ir::ValueId member, bool one, const std::string& index,
+                    const std::string& indent);
   /// Definitions of the variables that the calls before drew from. They are those of a lane, which
   /// keeps what it has drawn from one vector to the next.
   std::string take_random_variables() { return std::exchange(random_variables_, {}); }
@@ -182,7 +183,7 @@ class KernelWriter {
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
-  std::map<ir::ValueId, std::string> words_;  ///< of the element that is computed
+  std::map<ir::ValueId, std::string> placed_;  ///< index or random word of what is computed
   std::string random_variables_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;

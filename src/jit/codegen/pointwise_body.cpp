@@ -57,8 +57,8 @@ std::string PointwiseKernel::stored_vector(const sched::KernelStep::Load& load) 
   return fmt::format("load<N>({} + {})", writer_.pointer(load.buffer), at);
 }
 
-std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
-                                        const std::string& indent) {
+std::string PointwiseKernel::place_members(const sched::KernelStep::Phase& phase,
+                                           const std::string& indent) {
   std::string text;
   for (const ValueId member : phase.members) {
     if (!writer_.is_indexed(member)) continue;
@@ -73,7 +73,7 @@ std::string PointwiseKernel::draw_words(const sched::KernelStep::Phase& phase,
                                  writer_.strided_index(rank() - 1, member));
       if (!repeats) index += " + i";
     }
-    text += writer_.draw_words(member, repeats, index, indent);
+    text += writer_.place(member, repeats, index, indent);
   }
   return text;
 }
@@ -128,7 +128,7 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
 
 std::string PointwiseKernel::write_lanes(const sched::KernelStep::Phase& phase,
                                          const std::string& indent) {
-  std::string declarations = draw_words(phase, indent), conversions;
+  std::string declarations = place_members(phase, indent), conversions;
   std::string text;
   for (const auto& [value, element] : from_vectors_) {
     text += fmt::format("{}  const {} {} = {};\n", indent, writer_.lane_type(at(value).dtype),

@@ -155,8 +155,8 @@ class PointwiseKernel {
   std::string index(sched::BufferId buffer);
   /// The N elements that `load` loads, which do not repeat, as they are stored.
   std::string stored_vector(const sched::KernelStep::Load& load);
-  /// Statements before the loop over lanes that draw the random words of its members.
-  std::string draw_words(const sched::KernelStep::Phase& phase, const std::string& indent);
+  /// Statements before the loop over lanes that place its indexed members.
+  std::string place_members(const sched::KernelStep::Phase& phase, const std::string& indent);
   /// Statements that take the coordinates of a row apart.
   std::string coordinates();
   std::string write_row_loop();

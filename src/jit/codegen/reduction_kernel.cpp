@@ -317,7 +317,7 @@ class ReductionKernel {
                                    writer_.strided_index(rank() - row_dims_, member));
         if (!repeated) place += " + " + at;
       }
-      text.vector += writer_.draw_words(member, repeated, place, indent);
+      text.vector += writer_.place(member, repeated, place, indent);
     }
     lanes += writer_.compute_members(phase_.members, indent + "  ");
     const std::string values = writer_.unique(reduction_.name + "_values");

@@ -34,7 +34,8 @@ std::vector<Edit> edits(const Mesh& mesh) {
     all.push_back([=](ir::Node& node) { node.attributes.dims = dims; });
   for (const std::vector<int>& permutation : {std::vector{0, 1}, {1, 0}})
     all.push_back([=](ir::Node& node) { node.attributes.permutation = permutation; });
-  for (const Shape& shape : {Shape{Dim("m", 0), Dim("n", 0)}, {3, Dim("n", 0), Dim("m", 0)}})
+  for (const Shape& shape :
+       {Shape{Dim("m", 0), Dim("n", 0)}, {3, Dim("n", 0), Dim("m", 0)}, {Dim("n", 0), 1}})
     all.push_back([=](ir::Node& node) { node.attributes.shape = shape; });
   const int last = mesh.axes().front().size - 1;
   all.insert(all.end(), {
