@@ -202,6 +202,16 @@ TEST_CASE("ranks add up once, where layouts say") {
   }
 }
 
+TEST_CASE("slices inside slices are put together from within") {
+  Program p("p", Mesh({{"a", 2}, {"b", 2}}));
+  const auto layout = [](Placement a, Placement b) { return Layout::on({{"a", a}, {"b", b}}); };
+  const Value x = p.input("x", f64, {8}, layout(replicated, sliced(0)));
+  const Value y = p.input("y", f64, {8}, layout(sliced(0), sliced(0)));
+  const Value whole = all_gather(x, "b");
+  CHECK(distance_from_differences(sum(sin(whole * y)) + sum(square(whole)), {x, y}, {}, 3) <
+        close_enough);
+}
+
 TEST_CASE("a gradient has the dtype, shape and layout of its value, and a name after it") {
   Program p("p", two);
   const Dim n = p.dim("n");

@@ -145,7 +145,7 @@ class Walk {
   }
 
   /// `term` of a gradient with `rank` dimensions, placed along `axis` as is wanted or replicated.
-  Value converted(const Value& term, int axis, Placement wanted, int rank) const {
+  Value converted(Value term, int axis, Placement wanted, int rank) const {
     if (is_number(term)) return term;
     const std::string& name = graph_->mesh.axes()[axis].name;
     const Placement have = placement(term, static_cast<std::size_t>(axis), rank);
@@ -153,6 +153,13 @@ class Walk {
     const int dim = wanted.dim - (rank - static_cast<int>(term.shape().size()));
     const bool has_slices =
         wanted.kind == Placement::Kind::sliced && dim >= 0 && !(term.shape()[dim] == Dim(1));
+    // Slices along later axes lie inside those along this one: they are put together first.
+    for (int inner = static_cast<int>(graph_->mesh.axes().size()) - 1; inner > axis; --inner) {
+      const Placement inside = term.layout()[inner];
+      const bool within =
+          (have != local && inside == term.layout()[axis]) || (has_slices && inside == sliced(dim));
+      if (within) term = all_gather(term, graph_->mesh.axes()[inner].name);
+    }
     if (have == local)
       return has_slices ? reduce_scatter(term, sum, dim, name) : all_reduce(term, sum, name);
     return has_slices ? all_to_all(term, dim, name) : all_gather(term, name);
