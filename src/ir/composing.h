@@ -34,4 +34,13 @@ void require_valid(const std::shared_ptr<Graph>& graph, Build build) {
 /// cast from.
 [[nodiscard]] Value narrowed(const Value& value, DType dtype);
 
+/// A new value of `graph`: `value`, a number or what broadcasts to the shape of `like`, a tensor,
+/// in that shape; a number gets its dtype.
+[[nodiscard]] Value expanded(const std::shared_ptr<Graph>& graph, const Value& value,
+                             const Node& like);
+/// `value`, a tensor, sliced where `layout` is and it is replicated.
+[[nodiscard]] Value made_sliced(Value value, const Placements& layout);
+/// `value`, a tensor, local where `layout` is and it is replicated.
+[[nodiscard]] Value made_local(Value value, const Placements& layout);
+
 }  // namespace coconet::ir

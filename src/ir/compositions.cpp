@@ -52,6 +52,32 @@ Value narrowed(const Value& value, DType dtype) {
   return cast(value, dtype);
 }
 
+Value expanded(const std::shared_ptr<Graph>& graph, const Value& value, const Node& like) {
+  Attributes attributes{.shape = like.shape};
+  if (is_number(value)) attributes.dtype = like.dtype;
+  const ValueId from =
+      graph_of(value) != nullptr ? id_of(value) : constant_of(*graph, value.constant());
+  return value_of(
+      graph,
+      append(*graph, {.op = Op::expand, .operands = {from}, .attributes = std::move(attributes)}));
+}
+
+Value made_sliced(Value value, const Placements& layout) {
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (layout[axis].kind == Placement::Kind::sliced && value.layout()[axis] == replicated)
+      value = slice(value, layout[axis].dim, graph_of(value)->mesh.axes()[axis].name);
+  }
+  return value;
+}
+
+Value made_local(Value value, const Placements& layout) {
+  for (std::size_t axis = 0; axis < layout.size(); ++axis) {
+    if (layout[axis] == local && value.layout()[axis] == replicated)
+      value = as_local(value, graph_of(value)->mesh.axes()[axis].name);
+  }
+  return value;
+}
+
 }  // namespace ir
 
 using ir::graph_of;

@@ -165,22 +165,11 @@ Value expand(const Value& value, const Value& like) {
   common_graph("expand", {value, like});
   const auto& graph = graph_of(like, "expand");
   const ir::Node to = graph->at(ir::id_of(like));
-  const bool is_number = ir::is_number(value);
   if (to.weak) {
     throw ProgramError("expand is given the number '" + to.name +
                        "' for the shape of its result; it takes a tensor");
   }
-  Value result = append_value(
-      graph, ir::Op::expand, {value},
-      {.shape = to.shape, .dtype = is_number ? std::optional(to.dtype) : std::nullopt});
-  for (std::size_t i = 0; i < to.layout.size(); ++i) {
-    const int axis = static_cast<int>(i);
-    if (result.layout()[i] != replicated || to.layout[i] == replicated) continue;
-    result = to.layout[i] == local ? append_value(graph, ir::Op::as_local, {result}, {.axis = axis})
-                                   : append_value(graph, ir::Op::slice, {result},
-                                                  {.axis = axis, .dim = to.layout[i].dim});
-  }
-  return result;
+  return ir::made_local(ir::made_sliced(ir::expanded(graph, value, to), to.layout), to.layout);
 }
 
 Value as_local(const Value& value, std::string_view axis) {

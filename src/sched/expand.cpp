@@ -28,6 +28,8 @@ Node cast_of(ValueId value, DType dtype) {
 }  // namespace
 
 Graph drop_stopped_gradients(const Graph& graph) {
+  const auto stops = [](const Node& node) { return node.op == Op::stop_gradient; };
+  if (std::ranges::none_of(graph.nodes(), stops)) return graph;
   Rewriter rewriter(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.at(id);

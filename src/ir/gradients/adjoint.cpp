@@ -22,36 +22,11 @@ Value extent_of(const std::shared_ptr<Graph>& graph, const Dim& dim) {
   return value_of(graph, append(*graph, {.op = Op::extent, .attributes = {.extent = dim}}));
 }
 
-Value expanded(const std::shared_ptr<Graph>& graph, const Value& value, const Node& like) {
-  if (!is_number(value) && value.shape() == like.shape) return value;
-  Attributes attributes{.shape = like.shape};
-  if (is_number(value)) attributes.dtype = like.dtype;
-  const ValueId from =
-      graph_of(value) != nullptr ? id_of(value) : constant_of(*graph, value.constant());
-  return value_of(
-      graph,
-      append(*graph, {.op = Op::expand, .operands = {from}, .attributes = std::move(attributes)}));
-}
-
 }  // namespace
 
 Value whole_like(const std::shared_ptr<Graph>& graph, const Value& value, const Node& like) {
-  Value result = expanded(graph, value, like);
-  for (std::size_t axis = 0; axis < like.layout.size(); ++axis) {
-    const Placement wanted = like.layout[axis];
-    if (wanted.kind == Placement::Kind::sliced && result.layout()[axis] == replicated)
-      result = slice(result, wanted.dim, graph->mesh.axes()[axis].name);
-  }
-  return result;
-}
-
-Value placed_like(const std::shared_ptr<Graph>& graph, const Value& value, const Node& like) {
-  Value result = whole_like(graph, value, like);
-  for (std::size_t axis = 0; axis < like.layout.size(); ++axis) {
-    if (like.layout[axis] == local && result.layout()[axis] == replicated)
-      result = as_local(result, graph->mesh.axes()[axis].name);
-  }
-  return result;
+  const bool has_shape = !is_number(value) && value.shape() == like.shape;
+  return made_sliced(has_shape ? value : expanded(graph, value, like), like.layout);
 }
 
 Adjoint::Adjoint(std::shared_ptr<Graph> graph, ValueId id, Value gradient,
@@ -68,7 +43,7 @@ Value Adjoint::whole() const {
 }
 
 Value Adjoint::whole_and_own() const {
-  return placed_like(graph_, gradient_, node_);
+  return made_local(whole(), node_.layout);
 }
 
 int Adjoint::ranks() const {

@@ -72,9 +72,6 @@ class Adjoint {
 /// is.
 [[nodiscard]] Value whole_like(const std::shared_ptr<Graph>& graph, const Value& value,
                                const Node& like);
-/// Also local where `like` is.
-[[nodiscard]] Value placed_like(const std::shared_ptr<Graph>& graph, const Value& value,
-                                const Node& like);
 
 // One of each op, beside its typing rule: it gives each operand that wants one its contribution.
 #define COCONET_STRUCTURAL(name, ...) void adjoint_##name(Adjoint& at);

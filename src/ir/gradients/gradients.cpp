@@ -48,7 +48,9 @@ class Walk {
     std::vector<Value> named;
     for (std::size_t i = 0; i < of.size(); ++i) {
       const bool has_name = found[i] < first_made_ || graph_->at(found[i]).user_named;
-      const Value gradient = has_name ? value_like(found[i]) : value_of(graph_, found[i]);
+      // A value that has a name, or is another gradient, is expanded to one of its own.
+      Value gradient = value_of(graph_, found[i]);
+      if (has_name) gradient = expanded(graph_, gradient, Node(graph_->at(found[i])));
       named.push_back(gradient.named(free_name(of[i].name() + ".grad")));
     }
     return named;
@@ -67,7 +69,7 @@ class Walk {
           graph_->name, graph_->at(loss_).name, node.name, node.name,
           id_of(value) > loss_ ? ", which is made after it" : ""));
     }
-    return placed_like(graph_, known, node);
+    return made_local(whole_like(graph_, known, node), node.layout);
   }
 
   /// Adds up what has reached `id`, and has its op hand that on.
@@ -163,14 +165,6 @@ class Walk {
     if (have == local)
       return has_slices ? reduce_scatter(term, sum, dim, name) : all_reduce(term, sum, name);
     return has_slices ? all_to_all(term, dim, name) : all_gather(term, name);
-  }
-
-  /// A value of its own with the elements of `id`.
-  [[nodiscard]] Value value_like(ValueId id) const {
-    const Shape shape = graph_->at(id).shape;
-    return value_of(
-        graph_,
-        append(*graph_, {.op = Op::expand, .operands = {id}, .attributes = {.shape = shape}}));
   }
 
   [[nodiscard]] std::string free_name(const std::string& wanted) const {
