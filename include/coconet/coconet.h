@@ -7,6 +7,7 @@
 #include "coconet/dtype.h"
 #include "coconet/error.h"
 #include "coconet/executable.h"
+#include "coconet/functions.h"
 #include "coconet/log.h"
 #include "coconet/mesh.h"
 #include "coconet/options.h"

@@ -2,11 +2,13 @@
 // here makes values in two of its operands: compilers may evaluate those in either order, and a
 // program must be the same whoever compiled it.
 #include "coconet/error.h"
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "ir/composing.h"
 
 #include <fmt/format.h>
+
+#include <limits>
 
 namespace coconet {
 
@@ -155,6 +157,56 @@ Value swiglu(const Value& gate, const Value& value) {
   require_valid(graph_of(gate, "swiglu"), [&] { return gate * value; });
   const Value opened = silu(widened(gate));
   return narrowed(opened * widened(value), gate.dtype());
+}
+
+namespace {
+
+void check_labels(const Value& logits, const Value& labels, const CrossEntropyOptions& options) {
+  const auto& graph = graph_of(logits, "cross_entropy");
+  ir::require_given(labels, "cross_entropy");
+  const auto fail = [&](const std::string& message) {
+    throw ProgramError(fmt::format("in program '{}', cross_entropy: {}", graph->name, message));
+  };
+  if (graph_of(labels) != graph) fail("the labels must be a tensor of the logits' program");
+  const ir::Node &of = graph->at(ir::id_of(logits)), &by = graph->at(ir::id_of(labels));
+  if (of.weak || of.shape.empty() || !is_float(of.dtype)) {
+    fail(ir::describe(*graph, ir::id_of(logits)) +
+         "; logits are floats, a row of one for each class");
+  }
+  if (by.weak || (by.dtype != i32 && by.dtype != i64) ||
+      by.shape != Shape(of.shape.begin(), of.shape.end() - 1)) {
+    fail(fmt::format("{}; labels are numbers of classes in i32 or i64, one for each row of {}",
+                     ir::describe(*graph, ir::id_of(labels)),
+                     ir::describe(*graph, ir::id_of(logits))));
+  }
+  const double smoothing = options.label_smoothing;
+  if (!(smoothing >= 0 && smoothing <= 1))
+    fail(fmt::format("label_smoothing is {}; it must be in [0, 1]", smoothing));
+}
+
+}  // namespace
+
+Value cross_entropy(const Value& logits, const Value& labels, const CrossEntropyOptions& options) {
+  check_labels(logits, labels, options);
+  const Value x = widened(logits);
+  const Dim classes = logits.shape().back();
+  const Value numbers = ir::program_of(graph_of(logits)).iota({classes}, labels.dtype());
+  const Value is_label = equal(expand_dims(labels, {-1}), numbers);
+  const Value picked = sum(select(is_label, x, 0), {-1});
+  const Value total = logsumexp(x, {-1});
+  Value rows = total - picked;
+  if (options.label_smoothing != 0) {
+    const Value even = total - mean(x, {-1});
+    const Value kept = (1 - options.label_smoothing) * rows;
+    rows = kept + options.label_smoothing * even;
+  }
+  // A label that is no class is no zero loss.
+  const Value is_class = sum(select(is_label, 1, 0, x.dtype()), {-1}) > 0;
+  const Value known = select(is_class, rows, std::numeric_limits<double>::quiet_NaN());
+  const Value counts = not_equal(labels, options.ignored_label);
+  const Value losses = sum(select(counts, known, 0));
+  const Value count = sum(select(counts, 1, 0, x.dtype()));
+  return losses / maximum(count, 1);
 }
 
 }  // namespace coconet

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "ir/reference/reference.h"
 

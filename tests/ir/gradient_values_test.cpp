@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "ir/reference/reference.h"
 #include "ir/rule_programs.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coconet/custom_op.h"
+#include "coconet/functions.h"
 #include "golden.h"
 #include "ir/derivatives.h"
 #include "ir/rule_programs.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coconet/error.h"
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "genes.h"
 #include "ir/access.h"
 #include "ir/extents.h"

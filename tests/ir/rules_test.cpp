@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "ir/graph.h"
 #include "ir/rule_programs.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "coconet/schedule.h"
 
 namespace coconet::test {

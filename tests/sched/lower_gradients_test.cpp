@@ -1,7 +1,7 @@
 // Plans of programs with gradients.
 #include <catch2/catch.hpp>
 
-#include "coconet/program.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "sched/plan.h"
 

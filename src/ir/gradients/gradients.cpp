@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "coconet/functions.h"
 #include "ir/access.h"
 #include "ir/gradients/adjoint.h"
 #include "ir/gradients/rewrite.h"
