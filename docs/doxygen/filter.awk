@@ -43,6 +43,14 @@ function declaration(    operands, text) {
     text = "For each element `" column[6] "`. " rule_text(column[3])
     return "/** " text " */ Value " column[1] "(" operands ");"
   }
+  if (row ~ /^COCONET_OPTIMIZER\(/) {
+    text = unquoted(column[3])
+    return "/** The program `" column[1] "`: " text ". */ Program " column[1] "(const Mesh &mesh, Precision precision = DType::f32, " \
+      column[2] " options = {}, Storage storage = Storage::whole); " \
+      "/** A step over tensors of `program`: " text ". */ std::vector<Value> " column[1] "(Program &program, " \
+      "const std::vector<Value> &weights, const std::vector<Value> &gradients, const " column[2] " &options = {}, " \
+      "const ParameterOptions &parameters = {});"
+  }
   if (row ~ /^COCONET_NAME_KNOB\(/)
     return "/** " unquoted(column[3]) " (" unquoted(column[2]) ") */ std::string " column[1] ";"
   if (row ~ /^COCONET_NUMBER_KNOB\(/)

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "coconet/export.h"
 #include "coconet/program.h"
@@ -51,9 +52,6 @@ struct SgdOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of SgdOptions.
-[[nodiscard]] COCONET_API Program sgd(const Mesh& mesh, Precision precision = DType::f32,
-                                      SgdOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.SGD(momentum=...): a further state `m` [n], zero before the first step.
 struct MomentumSgdOptions {
@@ -69,10 +67,6 @@ struct MomentumSgdOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of MomentumSgdOptions.
-[[nodiscard]] COCONET_API Program momentum_sgd(const Mesh& mesh, Precision precision = DType::f32,
-                                               MomentumSgdOptions options = {},
-                                               Storage storage = Storage::whole);
 
 /// torch.optim.Adam: states `m` and `v` [n], scalar `t` (the step number, from 1). Kingma & Ba,
 /// 2015.
@@ -92,9 +86,6 @@ struct AdamOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of AdamOptions.
-[[nodiscard]] COCONET_API Program adam(const Mesh& mesh, Precision precision = DType::f32,
-                                       AdamOptions options = {}, Storage storage = Storage::whole);
 
 /// torch.optim.AdamW: like adam with decoupled weight decay. Loshchilov & Hutter, 2019.
 struct AdamWOptions {
@@ -111,10 +102,6 @@ struct AdamWOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of AdamWOptions.
-[[nodiscard]] COCONET_API Program adamw(const Mesh& mesh, Precision precision = DType::f32,
-                                        AdamWOptions options = {},
-                                        Storage storage = Storage::whole);
 
 /// torch.optim.Adamax: states `m` and `u` [n], the largest of decayed gradients, scalar `t` (the
 /// step number, from 1). Kingma & Ba, 2015, section 7.
@@ -131,10 +118,6 @@ struct AdamaxOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of AdamaxOptions.
-[[nodiscard]] COCONET_API Program adamax(const Mesh& mesh, Precision precision = DType::f32,
-                                         AdamaxOptions options = {},
-                                         Storage storage = Storage::whole);
 
 /// torch.optim.NAdam: Adam with Nesterov's momentum. States and scalars as adam. Dozat, 2016. The
 /// product of all momenta so far, which PyTorch keeps as a state, is computed from `t`.
@@ -153,10 +136,6 @@ struct NAdamOptions {
   bool groups = false;                  ///< likewise
   bool accumulation = false;            ///< likewise
 };
-/// The step of NAdamOptions.
-[[nodiscard]] COCONET_API Program nadam(const Mesh& mesh, Precision precision = DType::f32,
-                                        NAdamOptions options = {},
-                                        Storage storage = Storage::whole);
 
 /// torch.optim.RAdam: Adam that leaves `v` out of the first steps, where its variance is too large.
 /// States and scalars as adam. Liu et al., 2020.
@@ -174,10 +153,6 @@ struct RAdamOptions {
   bool groups = false;                  ///< likewise
   bool accumulation = false;            ///< likewise
 };
-/// The step of RAdamOptions.
-[[nodiscard]] COCONET_API Program radam(const Mesh& mesh, Precision precision = DType::f32,
-                                        RAdamOptions options = {},
-                                        Storage storage = Storage::whole);
 
 /// torch.optim.Adagrad: a state `v` [n], the sum of the squares of gradients. A scalar `t` (the
 /// step number, from 1) where an option needs it. Duchi, Hazan & Singer, 2011.
@@ -194,10 +169,6 @@ struct AdagradOptions {
   bool groups = false;                   ///< likewise
   bool accumulation = false;             ///< likewise
 };
-/// The step of AdagradOptions.
-[[nodiscard]] COCONET_API Program adagrad(const Mesh& mesh, Precision precision = DType::f32,
-                                          AdagradOptions options = {},
-                                          Storage storage = Storage::whole);
 
 /// torch.optim.Adadelta: states `v` and `d` [n], the means of the squares of gradients and of
 /// steps. PyTorch's `lr` is 1 where none is given. Zeiler, 2012.
@@ -213,10 +184,6 @@ struct AdadeltaOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of AdadeltaOptions.
-[[nodiscard]] COCONET_API Program adadelta(const Mesh& mesh, Precision precision = DType::f32,
-                                           AdadeltaOptions options = {},
-                                           Storage storage = Storage::whole);
 
 /// torch.optim.RMSprop: a state `v` [n], the mean of the squares of gradients; `m` [n] with
 /// momentum, and `mean` [n], that of gradients, when it is centered. Hinton's lecture 6, 2012, and
@@ -235,10 +202,6 @@ struct RmspropOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of RmspropOptions.
-[[nodiscard]] COCONET_API Program rmsprop(const Mesh& mesh, Precision precision = DType::f32,
-                                          RmspropOptions options = {},
-                                          Storage storage = Storage::whole);
 
 /// torch.optim.Rprop: states `previous` [n], the last gradient, and `step_size` [n], which the
 /// first step, t = 1, sets to `lr`; later ones do not read `lr`. Scalar `t` (the step number, from
@@ -256,10 +219,6 @@ struct RpropOptions {
   bool groups = false;          ///< likewise
   bool accumulation = false;    ///< likewise
 };
-/// The step of RpropOptions.
-[[nodiscard]] COCONET_API Program rprop(const Mesh& mesh, Precision precision = DType::f32,
-                                        RpropOptions options = {},
-                                        Storage storage = Storage::whole);
 
 /// Lion, which torch.optim does not have: a state `m` [n], and
 ///   w -= lr * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * w),
@@ -277,9 +236,6 @@ struct LionOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of LionOptions.
-[[nodiscard]] COCONET_API Program lion(const Mesh& mesh, Precision precision = DType::f32,
-                                       LionOptions options = {}, Storage storage = Storage::whole);
 
 /// LAMB, by layer where parameters are scattered: norms are of each buffer, or of a whole tensor.
 /// States and scalars as adam. With Adam's bias-corrected moments and
@@ -299,9 +255,6 @@ struct LambOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of LambOptions.
-[[nodiscard]] COCONET_API Program lamb(const Mesh& mesh, Precision precision = DType::f32,
-                                       LambOptions options = {}, Storage storage = Storage::whole);
 
 /// LARS, by layer where parameters are scattered, as lamb: state `m` [n]. With
 ///   r = trust_coefficient * |w| / (|g| + weight_decay * |w|),
@@ -320,9 +273,6 @@ struct LarsOptions {
   bool groups = false;               ///< likewise
   bool accumulation = false;         ///< likewise
 };
-/// The step of LarsOptions.
-[[nodiscard]] COCONET_API Program lars(const Mesh& mesh, Precision precision = DType::f32,
-                                       LarsOptions options = {}, Storage storage = Storage::whole);
 
 /// NovoGrad, by layer where parameters are scattered: state `m` [n], and `v`, one number for a
 /// whole tensor or for each buffer; scalar `t` (the step number, from 1). With
@@ -342,10 +292,50 @@ struct NovoGradOptions {
   bool groups = false;         ///< likewise
   bool accumulation = false;   ///< likewise
 };
-/// The step of NovoGradOptions.
-[[nodiscard]] COCONET_API Program novograd(const Mesh& mesh, Precision precision = DType::f32,
-                                           NovoGradOptions options = {},
-                                           Storage storage = Storage::whole);
+
+// Of each optimizer there are two functions, here for AdamWOptions:
+//
+//     Program adamw(const Mesh& mesh, Precision precision = f32, AdamWOptions options = {},
+//                   Storage storage = Storage::whole);
+//
+// makes the program that is described above, with one tensor `w` and one gradient `g`;
+//
+//     std::vector<Value> adamw(Program& program, const std::vector<Value>& weights,
+//                              const std::vector<Value>& gradients,
+//                              const AdamWOptions& options = {},
+//                              const ParameterOptions& parameters = {});
+//
+// adds the step over any number of tensors to a program that computes their gradients, as
+// `coconet::gradients` does. `weights` are states of floats of any shapes, whole or scattered,
+// replicated or sliced, and `gradients` have their shapes and layouts: complete, so nothing is
+// averaged. What is above a state [n] of the optimizer is one like each weight, called by that
+// weight's name, "w1.m"; weights of 16 bits have master weights, as ParameterOptions says. `lr`,
+// `t` and `microbatches` are scalars of the program, made where it has none. Norms of `max_norm`
+// and `gradient_norm` are of all gradients together, those of lamb, lars and novograd of each
+// tensor. Returned is what each weight is after the step. Throws ProgramError that names the weight
+// or the gradient that is wrong, and then the program is as it was.
+#define COCONET_OPTIMIZER(name, Options, summary)                                                 \
+  [[nodiscard]] COCONET_API Program name(const Mesh& mesh, Precision precision = DType::f32,      \
+                                         Options options = {}, Storage storage = Storage::whole); \
+  COCONET_API std::vector<Value> name(                                                            \
+      Program& program, const std::vector<Value>& weights, const std::vector<Value>& gradients,   \
+      const Options& options = {}, const ParameterOptions& parameters = {});
+#include "coconet/optimizers.def"
+#undef COCONET_OPTIMIZER
+
+/// Adds dynamic loss scaling to `program`: the states `scale`, `growth` and `skipped` of
+/// TrainingOptions::loss_scaling. The loss is multiplied by the result's `scale` before its
+/// gradients are taken, and the optimizer takes the result as ParameterOptions::scaler. Throws
+/// ProgramError for a constant out of its range.
+[[nodiscard]] COCONET_API LossScaler loss_scaler(Program& program, const LossScale& constants = {});
+
+/// Adds up the gradients of micro-batches in a program that computes them: for each a state of the
+/// gradient's name and ".sum", in f32 at least and laid out as it is, and a scalar `first` as
+/// below. Returned are the sums with this micro-batch, which an optimizer with
+/// TrainingOptions::accumulation takes, here or, as states of these names, in another program that
+/// shares them. Gradients that are each rank's own, as those of `as_local(w)`, need an all_reduce
+/// once a step only.
+COCONET_API std::vector<Value> accumulate(Program& program, const std::vector<Value>& gradients);
 
 /// Adds the gradient of a micro-batch to the sum `g` of an optimizer with
 /// TrainingOptions::accumulation, of the same precision and storage: an input `gradient` [n]

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "coconet/dtype.h"
 #include "coconet/export.h"
+#include "coconet/program.h"
 
 namespace coconet::programs {
 
@@ -83,6 +87,33 @@ struct TrainingOptions {
   /// `microbatches` says how many they are: the average over the ranks is divided by it, before
   /// anything else is done to it.
   bool accumulation = false;
+};
+
+/// Dynamic loss scaling of a program that takes gradients; programs::loss_scaler makes it.
+struct LossScaler {
+  Value scale;          ///< what the loss is multiplied by
+  Value state;          ///< `scale` as it is kept, 0 at first
+  Value growth;         ///< a state: the steps taken since it grew
+  Value skipped;        ///< a state: the steps that were not taken
+  LossScale constants;  ///< with which it changes
+};
+
+/// Tensors that an optimizer treats in one way, as a parameter group of torch.optim.
+struct ParameterGroup {
+  std::string names;    ///< of the weights: a pattern, in which * stands for any characters
+  double lr_scale = 1;  ///< by which their learning rate is multiplied [0, inf]
+  std::optional<double> weight_decay = {};  ///< theirs, where it is not that of the options
+};
+
+/// What the step of an optimizer over tensors of a program takes beside the optimizer's options.
+struct ParameterOptions {
+  /// A weight is of the first group whose pattern its name is like, and of none where none is.
+  std::vector<ParameterGroup> groups = {};
+  /// Of weights of 16 bits; those of f32 and f64 are their own. Moments are f32 at least.
+  MasterWeights master_weights = MasterWeights::copy;
+  std::uint64_t seed = 0;  ///< of stochastic rounding, with MasterWeights::none
+  /// Where the loss was multiplied by its scale.
+  std::optional<LossScaler> scaler = {};
 };
 
 }  // namespace coconet::programs

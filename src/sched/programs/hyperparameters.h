@@ -165,6 +165,15 @@ inline constexpr auto hyperparameters<NovoGradOptions> =
                  Hyperparameter("eps", &NovoGradOptions::eps, from_0),
                  Hyperparameter("weight_decay", &NovoGradOptions::weight_decay, from_0));
 
+/// Whether the optimizer with these options has a weight decay.
+template <class Options>
+constexpr bool has_weight_decay() {
+  for (const auto& one : hyperparameters<Options>.rows) {
+    if (one.name == "weight_decay") return true;
+  }
+  return false;
+}
+
 /// Throws ProgramError where `value` is not in `range`.
 void require_in_range(std::string_view optimizer, std::string_view name, double value,
                       const Range& range);

@@ -6,23 +6,25 @@
 
 namespace coconet::programs {
 
-Program lamb(const Mesh& mesh, Precision precision, LambOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const LambOptions& options) {
   const Value& w = training.parameters;
   const Moments moments = update_moments(training, training.gradient, options.beta1, options.beta2);
-  const Value correction = 1 - pow(options.beta1, moments.t);
-  const Value corrected = moments.m * training.number(1 / correction);
+  const Value factor = training.step.once([&] {
+    const Value correction = 1 - pow(options.beta1, moments.t);
+    return 1 / correction;
+  });
+  const Value corrected = moments.m * training.number(factor);
   const Value direction =
       corrected / adam_denominator(training, moments, options.beta2, options.eps);
-  const Value u = (direction + training.weight_decay(options.weight_decay) * w).named("u");
+  const Value decay = training.weight_decay(options.weight_decay);
+  const Value u = training.named(direction + decay * w, "u");
   const Value w_norm = training.norm(w, "w");
   const Value u_norm = training.norm(u, "u");
   const Value w_moves = w_norm > 0;
   const Value scales = logical_and(w_moves, u_norm > 0);
-  const Value ratio = select(scales, w_norm / u_norm, 1).named("ratio");
+  const Value ratio = training.named(select(scales, w_norm / u_norm, 1), "ratio");
   const Value step_size = training.rate(training.lr) * ratio;
   training.finish(w - step_size * u);
-  return training.program;
 }
 
 }  // namespace coconet::programs

@@ -5,8 +5,7 @@
 
 namespace coconet::programs {
 
-Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const LarsOptions& options) {
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const State m = training.moment("m");
@@ -16,32 +15,31 @@ Program lars(const Mesh& mesh, Precision precision, LarsOptions options, Storage
   const Value scales = logical_and(w_moves, g_norm > 0);
   const Value decay = training.weight_decay(options.weight_decay);
   const Value whole = g_norm + decay * w_norm;
-  const Value ratio = select(scales, options.trust_coefficient * w_norm / whole, 1).named("ratio");
+  const Value trusted = options.trust_coefficient * w_norm / whole;
+  const Value ratio = training.named(select(scales, trusted, 1), "ratio");
   const Value rate = training.rate(training.lr) * ratio;
   const Value kept = options.momentum * m;
   const Value decayed = g + decay * w;
   training.finish(w - training.update(m, kept + rate * decayed));
-  return training.program;
 }
 
-Program novograd(const Mesh& mesh, Precision precision, NovoGradOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const NovoGradOptions& options) {
   const Value& w = training.parameters;
   const Value& g = training.gradient;
   const State m = training.moment("m");
-  const Value t = training.t();
+  const Value t = training.step.t();
   const Value squares = training.squares(g, "g");
   const State v = training.number_state("v", squares.shape());
   const Value kept = options.beta2 * v;
   const Value mean = kept + (1 - options.beta2) * squares;
-  const Value v1 = training.update(v, select(equal(t, 1), squares, mean));
+  const Value first = training.step.once([&] { return equal(t, 1); });
+  const Value v1 = training.update(v, select(first, squares, mean));
   const Value size = sqrt(v1) + options.eps;
   const Value direction = g * (1 / size);
   const Value m_kept = options.beta1 * m;
   const Value m1 =
       training.update(m, m_kept + (direction + training.weight_decay(options.weight_decay) * w));
   training.finish(w - training.rate(training.lr) * m1);
-  return training.program;
 }
 
 }  // namespace coconet::programs

@@ -16,23 +16,21 @@ void adam_step(Training& training, const Value& gradient, const Value& parameter
     const State v_max = training.moment("v_max");
     moments.v = training.update(v_max, maximum(v_max, moments.v));
   }
-  const Value step_size = training.rate(training.lr / (1 - pow(beta1, moments.t)));
+  const Value corrected_lr =
+      training.step.once([&] { return training.lr / (1 - pow(beta1, moments.t)); });
+  const Value step_size = training.rate(corrected_lr);
   const Value denominator = adam_denominator(training, moments, beta2, eps);
   training.finish(parameters - step_size * (moments.m / denominator));
 }
 
 }  // namespace
 
-Program sgd(const Mesh& mesh, Precision precision, SgdOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const SgdOptions& options) {
   const Value gradient = training.regularised(options.weight_decay);
   training.finish(training.parameters - training.rate(training.lr) * gradient);
-  return training.program;
 }
 
-Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions options,
-                     Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const MomentumSgdOptions& options) {
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
     throw ProgramError(fmt::format(
         "momentum_sgd: nesterov is for a momentum above 0 with no dampening; they are {} and {}",
@@ -45,26 +43,22 @@ Program momentum_sgd(const Mesh& mesh, Precision precision, MomentumSgdOptions o
   Value fresh = gradient;
   if (options.dampening != 0) {
     const Value dampened = (1 - options.dampening) * gradient;
-    fresh = select(equal(training.t(), 1), gradient, dampened);
+    const Value first = training.step.once([&] { return equal(training.step.t(), 1); });
+    fresh = select(first, gradient, dampened);
   }
   const Value m1 = training.update(m, kept + fresh);
   const Value direction = options.nesterov ? gradient + options.momentum * m1 : m1;
   training.finish(training.parameters - training.rate(training.lr) * direction);
-  return training.program;
 }
 
-Program adam(const Mesh& mesh, Precision precision, AdamOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const AdamOptions& options) {
   adam_step(training, training.regularised(options.weight_decay), training.parameters,
             options.beta1, options.beta2, options.eps, options.amsgrad);
-  return training.program;
 }
 
-Program adamw(const Mesh& mesh, Precision precision, AdamWOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const AdamWOptions& options) {
   adam_step(training, training.gradient, training.decayed(options.weight_decay), options.beta1,
             options.beta2, options.eps, options.amsgrad);
-  return training.program;
 }
 
 }  // namespace coconet::programs

@@ -20,9 +20,9 @@ std::vector<Precision> floats_and_mixed() {
   return all;
 }
 
-/// The options that an optimizer takes.
+/// A function that makes the program of the optimizer with these options.
 template <class Options>
-Options options_of(Program (*)(const Mesh&, Precision, Options, Storage));
+using Make = Program (*)(const Mesh&, Precision, Options, Storage);
 
 template <class Options>
 std::vector<HyperparameterInfo> infos() {
@@ -53,15 +53,15 @@ Options with_hyperparameters(const Hyperparameters& asked) {
 }
 
 /// The program that `make` makes with other than its default hyperparameters.
-template <auto make>
+template <class Options, Make<Options> make>
 Program make_with(const Mesh& mesh, Precision precision, const TrainingOptions& training,
                   Storage storage, const Hyperparameters& asked) {
-  const auto options = with_hyperparameters<decltype(options_of(make))>(asked);
+  const auto options = with_hyperparameters<Options>(asked);
   return make(mesh, precision, with_training(options, training), storage);
 }
 
 /// The row of an optimizer, which `make` makes.
-template <auto make>
+template <class Options, Make<Options> make>
 Shipped optimizer(std::string_view name, std::string_view summary) {
   return {name,
           summary,
@@ -69,10 +69,10 @@ Shipped optimizer(std::string_view name, std::string_view summary) {
           floats_and_mixed(),
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::whole); },
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::scattered); },
-          make_with<make>,
+          make_with<Options, make>,
           1,
           {"unfused", "hierarchical"},
-          infos<decltype(options_of(make))>()};
+          infos<Options>()};
 }
 
 /// The row of a transformer's block.
@@ -91,21 +91,9 @@ Shipped block(std::string_view name, std::string_view summary, int stages = 1) {
 
 const std::vector<Shipped>& shipped() {
   static const std::vector<Shipped> table = {
-      optimizer<sgd>("sgd", "stochastic gradient descent"),
-      optimizer<momentum_sgd>("momentum_sgd", "SGD with momentum 0.9"),
-      optimizer<adam>("adam", "Adam, betas 0.9 and 0.999"),
-      optimizer<adamw>("adamw", "Adam with decoupled weight decay 0.01"),
-      optimizer<adamax>("adamax", "Adamax, betas 0.9 and 0.999"),
-      optimizer<nadam>("nadam", "NAdam, betas 0.9 and 0.999"),
-      optimizer<radam>("radam", "RAdam, betas 0.9 and 0.999"),
-      optimizer<adagrad>("adagrad", "Adagrad"),
-      optimizer<adadelta>("adadelta", "Adadelta, rho 0.9"),
-      optimizer<rmsprop>("rmsprop", "RMSprop, alpha 0.99"),
-      optimizer<rprop>("rprop", "Rprop, etas 0.5 and 1.2"),
-      optimizer<lion>("lion", "Lion, betas 0.9 and 0.99"),
-      optimizer<lamb>("lamb", "LAMB, betas 0.9 and 0.999, weight decay 0.01"),
-      optimizer<lars>("lars", "LARS, momentum 0.9, weight decay 0.0005"),
-      optimizer<novograd>("novograd", "NovoGrad, betas 0.95 and 0.98"),
+#define COCONET_OPTIMIZER(name, Options, summary) optimizer<Options, name>(#name, summary),
+#include "coconet/optimizers.def"
+#undef COCONET_OPTIMIZER
       block<mlp_block>("mlp_block", "the end of a transformer's MLP, divided over the ranks"),
       block<attention_block>("attention_block",
                              "the end of a transformer's attention, divided over the ranks"),

@@ -7,8 +7,7 @@
 
 namespace coconet::programs {
 
-Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const RpropOptions& options) {
   if (options.step_size_min > options.step_size_max) {
     throw ProgramError(
         fmt::format("rprop: step_size_min is {}; it must be at most step_size_max, {}",
@@ -16,8 +15,8 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
   }
   const State previous = training.moment("previous");
   const State step_size = training.moment("step_size");
-  const Value t = training.t();
-  const Value first = equal(t, 1);
+  const Value t = training.step.t();
+  const Value first = training.step.once([&] { return equal(t, 1); });
   const Value before = select(first, training.rate(training.lr), step_size);
   const Value agreement = training.gradient * previous;
   const Value agrees = agreement > 0;
@@ -32,11 +31,9 @@ Program rprop(const Mesh& mesh, Precision precision, RpropOptions options, Stora
   // A gradient that is not a number moves nothing, as its sign is 0 to PyTorch.
   const Value direction = select(isnan(used), 0, sign(used));
   training.finish(training.parameters - direction * size);
-  return training.program;
 }
 
-Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const LionOptions& options) {
   const State m = training.moment("m");
   const Value decayed = training.decayed(options.weight_decay);
   const Value leaned = options.beta1 * m;
@@ -44,7 +41,6 @@ Program lion(const Mesh& mesh, Precision precision, LionOptions options, Storage
   const Value kept = options.beta2 * m;
   training.update(m, kept + (1 - options.beta2) * training.gradient);
   training.finish(decayed - training.rate(training.lr) * direction);
-  return training.program;
 }
 
 }  // namespace coconet::programs

@@ -4,32 +4,34 @@
 
 namespace coconet::programs {
 
-Program adagrad(const Mesh& mesh, Precision precision, AdagradOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const AdagradOptions& options) {
   const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   Value rate = training.rate(training.lr);
   Value before = v;
   if (options.lr_decay != 0 || options.initial_accumulator_value != 0) {
-    const Value t = training.t();
-    if (options.lr_decay != 0) rate = training.rate(training.lr / (1 + (t - 1) * options.lr_decay));
+    const Value t = training.step.t();
+    if (options.lr_decay != 0) {
+      rate = training.rate(
+          training.step.once([&] { return training.lr / (1 + (t - 1) * options.lr_decay); }));
+    }
     if (options.initial_accumulator_value != 0) {
-      const Value is_first = equal(t, 1);
-      // With loss scaling t is a tensor, which chooses among numbers for a tensor of f64.
-      const Value initial = training.skipped
-                                ? select(is_first, options.initial_accumulator_value, 0, DType::f64)
-                                : select(is_first, options.initial_accumulator_value, 0);
+      const Value initial = training.step.once([&] {
+        const double value = options.initial_accumulator_value;
+        const Value is_first = equal(t, 1);
+        // With loss scaling t is a tensor, which chooses among numbers for a tensor of f64.
+        return training.step.scales_loss() ? select(is_first, value, 0, DType::f64)
+                                           : select(is_first, value, 0);
+      });
       before = v + training.number(initial);
     }
   }
   const Value v1 = training.update(v, before + square(gradient));
   const Value denominator = sqrt(v1) + options.eps;
   training.finish(training.parameters - rate * (gradient / denominator));
-  return training.program;
 }
 
-Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const AdadeltaOptions& options) {
   const State v = training.moment("v");
   const State d = training.moment("d");
   const Value gradient = training.regularised(options.weight_decay);
@@ -40,11 +42,9 @@ Program adadelta(const Mesh& mesh, Precision precision, AdadeltaOptions options,
   const Value d_kept = options.rho * d;
   training.update(d, d_kept + (1 - options.rho) * step * step);
   training.finish(training.parameters - training.rate(training.lr) * step);
-  return training.program;
 }
 
-Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, Storage storage) {
-  Training training(mesh, precision, storage, options);
+void add_formula(Training& training, const RmspropOptions& options) {
   const State v = training.moment("v");
   const Value gradient = training.regularised(options.weight_decay);
   const Value v_kept = options.alpha * v;
@@ -65,7 +65,6 @@ Program rmsprop(const Mesh& mesh, Precision precision, RmspropOptions options, S
     step = training.update(m, m_kept + step);
   }
   training.finish(training.parameters - training.rate(training.lr) * step);
-  return training.program;
 }
 
 }  // namespace coconet::programs

@@ -1,5 +1,5 @@
-// What every optimizer starts from and ends with: parameters, their averaged gradient, and the
-// write of new ones.
+// What every optimizer starts from and ends with: parameters, their gradient, and the write of new
+// ones.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "coconet/programs.h"
 #include "sched/programs/hyperparameters.h"
+#include "sched/programs/step.h"
 
 namespace coconet::programs {
 
@@ -28,8 +29,8 @@ template <class To, class From>
 /// What the names of programs with Storage::scattered end with.
 inline constexpr std::string_view scattered_suffix = "_scattered";
 
-/// Whether gradients are averaged over "gpu", between ranks of a node, and then over "node".
-[[nodiscard]] bool averages_by_nodes(const Mesh& mesh);
+/// That of `value`, as an application writes it.
+[[nodiscard]] Layout layout_of(const Value& value);
 
 /// A state, which formulas take for its elements as the optimizer computes with them.
 struct State {
@@ -39,49 +40,36 @@ struct State {
   operator const Value&() const { return value; }  // NOLINT: implicit by design
 };
 
-/// An optimizer computes in f32 at least, whatever it stores: states and the gradient are widened
-/// where they are read (`moment`, `parameters`, `gradient`), and `update` rounds once what it
-/// writes. In 16 bits the squares of small gradients are 0 and those of large ones infinite.
+/// One tensor of parameters in the step of an optimizer, as its formula sees it. An optimizer
+/// computes in f32 at least, whatever it stores: states and the gradient are widened where they are
+/// read (`moment`, `parameters`, `gradient`), and `update` rounds once what it writes. In 16 bits
+/// the squares of small gradients are 0 and those of large ones infinite.
 struct Training {
   Program program;
+  Step& step;
   Precision precision;
   DType wide;  ///< what it computes in: f64 where moments are f64, else f32
-  Storage storage;
-  Dim n;
-  Value g;  ///< this rank's gradient, or the sum of several
   Value w;
   Value lr;          ///< the scalar; `rate` is what parameters move by
-  Value avg;         ///< the gradient averaged over the ranks
   State parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
-  Value gradient;    ///< avg in `wide`, of one batch, unscaled and clipped
-  TrainingOptions options;
-  std::optional<Value> finite;   ///< with loss scaling: whether the step is taken
-  std::optional<Value> skipped;  ///< with loss scaling: the steps before that were not
+  Value gradient;    ///< of one batch in `wide`, unscaled and clipped by Step::prepare
 
-  Training(const std::string& name, const Mesh& mesh, Precision precision, Storage storage,
-           const TrainingOptions& options);
-  /// Of the optimizer with these options, which must be in their ranges.
-  template <class Options>
-  Training(const Mesh& mesh, Precision dtypes, Storage stored, const Options& of_optimizer)
-      : Training(std::string(checked_name(of_optimizer)), mesh, dtypes, stored,
-                 with_training(TrainingOptions{}, of_optimizer)) {}
+  /// Of the parameters `w` with their complete gradient. `prefix` begins the names of its states.
+  Training(Program& program, Step& step, Precision precision, const Value& w, const Value& gradient,
+           std::string prefix, const ParameterGroup* group);
 
   /// A state like the parameters.
-  State moment(const char* name) {
-    return loaded(program.state(name, precision.master, {n}, replicated));
-  }
+  State moment(const char* name) { return loaded(state(name, precision.master, w.shape())); }
   /// Numbers of all parameters, or of each buffer, which are few: in what the optimizer computes
   /// in.
   State number_state(const char* name, const Shape& shape) {
-    return loaded(program.state(name, wide, shape, replicated));
+    return loaded(state(name, wide, shape));
   }
-  /// The number of the step, from 1: of those that were taken.
-  Value t();
   /// A number that combines with the parameters: what is computed from `t` may be f64.
   [[nodiscard]] Value number(const Value& value) const;
-  /// What is computed from `lr`, of each buffer where there are groups.
+  /// What is computed from `lr`, of each buffer or of a group where there are such.
   [[nodiscard]] Value rate(const Value& value) const;
-  /// `option`, or of each buffer what the application says.
+  /// `option`, or what there is in its place for this tensor or each of its buffers.
   Value weight_decay(double option);
   /// Writes `value` into `state` if the step is taken, and returns what it has then, before it is
   /// rounded to 16 bits.
@@ -95,34 +83,42 @@ struct Training {
   [[nodiscard]] Value squares(const Value& value, const std::string& name) const;
   /// Its root, called `name`_norm.
   [[nodiscard]] Value norm(const Value& value, const std::string& name) const {
-    return sqrt(squares(value, name)).named(name + "_norm");
+    return named(sqrt(squares(value, name)), name + "_norm");
+  }
+  /// `value` under a name that begins as those of the tensor's states.
+  [[nodiscard]] Value named(const Value& value, const std::string& name) const {
+    return value.named(prefix_ + name);
   }
   /// Ends the step: the parameters become `value`.
   void finish(const Value& value);
+  /// What `w` is after the step.
+  [[nodiscard]] const Value& result() const { return result_; }
 
  private:
   /// `value` in `wide`.
   [[nodiscard]] Value widened(const Value& value) const;
   [[nodiscard]] State loaded(const Value& state) const { return {state, widened(state)}; }
-  /// What a state with the elements `before` gets in this step, if it gets `value` in those that
-  /// are taken.
-  [[nodiscard]] Value if_taken(const Value& value, const Value& before) const;
+  /// A state of the optimizer, which schedules may keep sliced: the model reads its parameters
+  /// whole, and nothing but the step reads the rest.
+  Value state(const char* name, DType dtype, Shape shape);
+  /// A number for each buffer, which the application writes.
+  Value of_buffers(const char* name);
+  /// Whether weights decay, if by `option` where nothing takes its place.
+  [[nodiscard]] bool decays(double option) const;
+  /// Writes `value` into `state`, in the dtype of that, and returns what it has then.
+  static Value written(const Value& state, const Value& value);
   /// In mixed precision: a state, or computed from `w`.
   State master_weights();
-  /// The scalar `t`.
-  const Value& given_t();
-  /// The average, divided by the number of batches that it is of.
-  Value gradient_of_batch();
-  /// The gradient divided by the scale of the loss.
-  void unscale();
-  void clip();
+  /// The gradient, divided by the number of batches that it is of.
+  [[nodiscard]] Value of_batch(const Value& gradient) const;
 
-  Value scale_;                        ///< of the loss, in this step
+  std::string prefix_;
+  bool scattered_;
+  std::optional<ParameterGroup> group_;
+  Value result_;
   Value lr_scale_;                     ///< with groups
   std::optional<Value> remainder_;     ///< with MasterWeights::remainders
-  std::optional<Value> given_t_;       ///< made when it is asked for
-  std::optional<Value> t_;             ///< likewise
-  std::optional<Value> weight_decay_;  ///< likewise
+  std::optional<Value> weight_decay_;  ///< made when it is asked for
 };
 
 /// Adam's moments after the step, not corrected for their bias.
@@ -137,5 +133,11 @@ struct Moments {
 /// sqrt(v / (1 - beta2^t)) + eps, as torch.optim.Adam computes it.
 [[nodiscard]] Value adam_denominator(const Training& training, const Moments& moments, double beta2,
                                      double eps);
+
+// The formulas: what the step of the optimizer with these options does to one tensor.
+#define COCONET_OPTIMIZER(name, Options, summary) \
+  void add_formula(Training& training, const Options& options);
+#include "coconet/optimizers.def"
+#undef COCONET_OPTIMIZER
 
 }  // namespace coconet::programs

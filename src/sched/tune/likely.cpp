@@ -10,7 +10,7 @@
 #include "coconet/programs.h"
 #include "ir/access.h"
 #include "sched/cost/estimate.h"
-#include "sched/programs/training.h"
+#include "sched/programs/averaged.h"
 #include "sched/tune/scheduled.h"
 
 namespace coconet::sched {
