@@ -81,9 +81,9 @@ for rank in 0 1; do
     fail "03_train_digits has other states after it was resumed."
 done
 
-run 03_train_digits --gradients f16
+run 03_train_digits --dtype f16
 awk '/^test accuracy/ { found = $3 >= 0.95 } END { exit !found }' <<<"$output" ||
-  fail "03_train_digits must reach an accuracy of 0.95 with gradients in f16, too."
+  fail "03_train_digits must reach an accuracy of 0.95 in f16, too."
 
 run 03_train_digits
 last=$(tail -n 1 <<<"$output")

@@ -1,24 +1,24 @@
-// Data-parallel training of a small network on real handwritten digits. Forward and backward pass
-// are plain C++ on this rank's share of each batch; averaging the gradients over the ranks and
-// updating the parameters is one step of this library, by default a single generated kernel.
+// Data-parallel training of a small network on real handwritten digits. What is written is the
+// forward pass (network.h): the library derives its gradients, adds the optimizer, and makes one
+// program of the whole step, in which each rank works on its share of every batch.
 //
 //   mpirun -n 2 03_train_digits [--optimizer sgd|momentum_sgd|adam|adamw]
-//                               [--schedule unfused|sliced|fused] [--epochs N] [--data FILE]
-//                               [--gradients f32|f16] [--checkpoint DIR [--resume]]
+//                               [--schedule automatic|none] [--epochs N] [--data FILE]
+//                               [--dtype f32|f64|f16] [--checkpoint DIR [--resume]]
 //
-// With `--gradients f16` the model and its gradients are f16, the optimizer works on a copy in f32,
-// and the loss is scaled so that small gradients stay above the least of f16.
+// With `--dtype f16` the model and its gradients are f16, the optimizer works on a copy in f32, and
+// the loss is scaled so that small gradients stay above the least of f16.
 //
 // With `--checkpoint DIR` every epoch ends with a checkpoint in DIR, the newest two of which stay,
 // and `--resume` goes on from the newest: to the same weights, bit by bit, as without a break.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -26,7 +26,7 @@
 
 #include "coconet/coconet.h"
 #include "digits.h"
-#include "mlp.h"
+#include "network.h"
 
 #ifndef COCONET_SAMPLE_DIR
 #define COCONET_SAMPLE_DIR "samples/03_train_digits"
@@ -34,28 +34,26 @@
 
 namespace {
 
-/// An optimizer of coconet::programs with what this sample gives it.
-struct Optimizer {
-  std::string_view name;
-  double learning_rate;
-  std::vector<std::string_view> moments;  ///< its states besides the parameters `w`
-  bool counts_steps;                      ///< has the scalar `t`
-};
-
-const std::array<Optimizer, 4> optimizers = {{{"sgd", 0.5, {}, false},
-                                              {"momentum_sgd", 0.1, {"m"}, false},
-                                              {"adam", 5e-3, {"m", "v"}, true},
-                                              {"adamw", 5e-3, {"m", "v"}, true}}};
+constexpr int batch_size = 64;
 
 struct Options {
   std::string optimizer = "adam";
-  std::string schedule = "fused";
+  std::string schedule = "automatic";
   int epochs = 50;
-  bool half = false;  ///< f16 for the model and its gradients
+  coconet::DType dtype = coconet::f32;
   std::filesystem::path data = std::filesystem::path(COCONET_SAMPLE_DIR) / "data/digits.csv";
   std::filesystem::path checkpoints;  ///< a directory; empty: none
   bool resume = false;                ///< begins with the newest of them
 };
+
+/// Throws std::invalid_argument where `value` is none of `choices`.
+void require_one_of(std::string_view option, const std::string& value,
+                    const std::vector<std::string>& choices) {
+  if (std::ranges::find(choices, value) != choices.end()) return;
+  std::string all;
+  for (const std::string& choice : choices) all += (all.empty() ? "" : " or ") + choice;
+  throw std::invalid_argument(std::string(option) + " is '" + value + "'; it takes " + all);
+}
 
 Options parse(int argc, char** argv) {
   Options options;
@@ -71,6 +69,7 @@ Options parse(int argc, char** argv) {
     if (name == "--optimizer") {
       options.optimizer = value;
     } else if (name == "--schedule") {
+      require_one_of(name, value, {"automatic", "none"});
       options.schedule = value;
     } else if (name == "--epochs") {
       const auto [end, error] =
@@ -81,14 +80,13 @@ Options parse(int argc, char** argv) {
       options.data = value;
     } else if (name == "--checkpoint") {
       options.checkpoints = value;
-    } else if (name == "--gradients") {
-      options.half = value == "f16";
-      if (!options.half && value != "f32")
-        throw std::invalid_argument("--gradients is '" + value + "'; it takes f32 or f16");
+    } else if (name == "--dtype") {
+      require_one_of(name, value, {"f32", "f64", "f16"});
+      options.dtype = value == "f32" ? coconet::f32 : value == "f64" ? coconet::f64 : coconet::f16;
     } else {
       throw std::invalid_argument("unknown option " + std::string(name) +
                                   "; there are --optimizer, --schedule, --epochs, --data, "
-                                  "--gradients, --checkpoint and --resume");
+                                  "--dtype, --checkpoint and --resume");
     }
   }
   if (options.resume && options.checkpoints.empty())
@@ -96,48 +94,100 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// The parameter update as this library runs it: an optimizer under a schedule.
-class Update {
+/// Collective: compiled under a schedule that `compile` chooses, or with a kernel for each op.
+coconet::Executable compiled(const coconet::Program& program, const std::string& schedule,
+                             const coconet::World& world, int batch) {
+  if (schedule == "automatic") return coconet::compile(program, world, {{"B", batch}});
+  return coconet::compile(program, coconet::Schedule(schedule), world, {{"B", batch}});
+}
+
+/// Writes `values` into `name`, in its dtype.
+void write(coconet::Executable& step, std::string_view name, const std::vector<float>& values,
+           coconet::DType dtype) {
+  if (dtype == coconet::f32) return step.write_whole(name, values);
+  if (dtype == coconet::f64)
+    return step.write_whole(name, std::vector<double>(values.begin(), values.end()));
+  std::vector<coconet::Half> halves(values.size());
+  coconet::convert(values, std::span(halves));
+  step.write_whole(name, halves);
+}
+
+/// The network in training: a step on a batch, and a test that shares its weights.
+class Training {
  public:
-  Update(const coconet::World& world, const std::string& optimizer, const std::string& schedule,
-         bool half)
-      : optimizer_(find(optimizer)),
-        half_(half),
-        step_(coconet::compile(program_of(world, optimizer),
-                               coconet::Schedule::load(optimizer + "-" + schedule + ".json"), world,
-                               {{"n", static_cast<std::int64_t>(mlp::parameters)}})),
-        halves_(mlp::parameters) {
-    // The library's own memory for all of them; the moments start as zeros.
-    for (const std::string_view name : optimizer_.moments) step_.data<float>(name);
-    if (!half) {
-      for (const std::string_view name : {"g", "w"}) step_.data<float>(name);
+  /// Collective.
+  Training(const coconet::World& world, const Options& options, const Digits& test)
+      : dtype_(options.dtype),
+        optimizer_(find_optimizer(options.optimizer)),
+        step_(compiled(training_step(coconet::Mesh::over(world), dtype_, optimizer_),
+                       options.schedule, world, batch_size)),
+        test_(compiled(evaluation(coconet::Mesh::over(world), dtype_), options.schedule, world,
+                       static_cast<int>(test.size()))) {
+    test_.share_states(step_);
+    write(test_, "images", test.images, dtype_);
+    // Random weights (Glorot & Bengio, 2010) and zero biases: the same on every machine and rank.
+    std::mt19937 random(2022);
+    for (const std::string name : {"w1", "w2"}) {
+      const std::vector<std::int64_t> shape = step_.slice_of(name).whole;
+      const double limit = std::sqrt(6.0 / static_cast<double>(shape[0] + shape[1]));
+      std::vector<float> weights(static_cast<std::size_t>(shape[0] * shape[1]));
+      for (float& weight : weights) {
+        const double unit = static_cast<double>(random()) / 4294967296.0;  // in [0, 1)
+        weight = static_cast<float>(limit * (2.0 * unit - 1.0));
+      }
+      write(step_, name, weights, dtype_);
+      if (dtype_ == coconet::f16) step_.write_whole(name + ".master", weights);
     }
   }
 
-  /// By which the loss is multiplied.
-  [[nodiscard]] double loss_scale() {
-    if (!half_) return 1;
-    const float scale = step_.scalar_of<float>("scale");
-    return scale == 0 ? 65536 : static_cast<double>(scale);
+  /// Collective: one step on the images that `batch` lists; returns the mean of their losses.
+  double train(const Digits& digits, std::span<const std::size_t> batch) {
+    const Digits picked = pick(digits, batch);
+    std::vector<float> images = picked.images;
+    std::vector<int> labels = picked.labels;
+    images.resize(batch_size * Digits::pixels);  // the last batch of an epoch is smaller
+    labels.resize(batch_size, -100);
+    write(step_, "images", images, dtype_);
+    step_.write_whole("labels", labels);
+    run();
+    return dtype_ == coconet::f64 ? step_.scalar_of<double>("loss")
+                                  : static_cast<double>(step_.scalar_of<float>("loss"));
   }
-  /// Of the loss times `loss_scale`.
-  void set_gradient(const std::vector<float>& gradient) {
-    if (!half_) return step_.write("g", gradient);
-    coconet::convert(gradient, std::span(halves_));
-    step_.write("g", halves_);
+
+  /// Collective: the share of the test's images that are recognised.
+  double accuracy(const std::vector<int>& labels) {
+    test_.run({});
+    std::size_t right = 0;
+    const std::vector<double> logits = read(test_, "logits");
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const auto row = logits.begin() + static_cast<std::ptrdiff_t>(i * Network::classes);
+      if (std::max_element(row, row + Network::classes) - row == labels[i]) ++right;
+    }
+    return static_cast<double>(right) / static_cast<double>(labels.size());
   }
-  /// Collective.
-  void set_weights(const std::vector<float>& weights) {
-    if (!half_) return step_.write("w", weights);
-    coconet::convert(weights, std::span(halves_));
-    step_.write("w", halves_);
-    step_.write_whole("master", weights);
+
+  /// Microseconds of a step.
+  double time_step() {
+    constexpr int steps = 50;
+    step_.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    for (int step = 0; step < steps; ++step) run();
+    step_.synchronize();  // on a GPU it may go on
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+               .count() /
+           steps;
   }
-  void get_weights(std::vector<float>& weights) {
-    if (!half_) return step_.read("w", weights);
-    step_.read("w", halves_);
-    coconet::convert(std::span<const coconet::Half>(halves_), weights);
+
+  /// All weights, one after the other.
+  std::vector<double> weights() {
+    std::vector<double> all;
+    for (const char* name : {"w1", "b1", "w2", "b2"}) {
+      const std::vector<double> one = read(step_, name);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
   }
+
   /// Collective: saves the states after `epoch` in `directory`, where the newest two stay.
   void save(const std::filesystem::path& directory, int epoch) {
     step_.save(
@@ -153,10 +203,8 @@ class Update {
     t_ = std::stoi(found->metadata.at("steps"));
     return std::stoi(found->metadata.at("epoch"));
   }
-  /// Waits for what `run` has begun: on a GPU it may go on.
-  void finish() { step_.synchronize(); }
 
-  /// Collective: averages the gradients of all ranks and updates the weights.
+ private:
   void run() {
     ++t_;
     if (optimizer_.counts_steps) {
@@ -166,132 +214,79 @@ class Update {
     }
   }
 
- private:
-  static const Optimizer& find(std::string_view name) {
-    const auto* found = std::ranges::find(optimizers, name, &Optimizer::name);
-    if (found == optimizers.end()) {
-      throw std::invalid_argument("no optimizer is called " + std::string(name) +
-                                  "; there are sgd, momentum_sgd, adam and adamw");
+  [[nodiscard]] std::vector<double> read(coconet::Executable& from, const char* name) const {
+    const auto values = [&](auto zero) {
+      std::vector<decltype(zero)> all(from.count(name), zero);
+      from.read(name, all);
+      return all;
+    };
+    if (dtype_ == coconet::f64) return values(0.0);
+    std::vector<float> floats(from.count(name));
+    if (dtype_ == coconet::f32) {
+      from.read(name, floats);
+    } else {
+      coconet::convert(std::span<const coconet::Half>(values(coconet::Half())), std::span(floats));
     }
-    return *found;
+    return {floats.begin(), floats.end()};
   }
 
-  [[nodiscard]] coconet::Program program_of(const coconet::World& world,
-                                            const std::string& name) const {
-    const coconet::programs::Shipped& shipped = *coconet::programs::find(name);
-    const coconet::Mesh mesh = coconet::Mesh::over(world);
-    if (!half_) return shipped.build(mesh, coconet::f32);
-    return shipped.with(mesh, coconet::programs::mixed(coconet::f16), {.loss_scaling = true},
-                        coconet::programs::Storage::whole, {});
-  }
-
+  const coconet::DType dtype_;
   const Optimizer& optimizer_;
-  const bool half_;
-  coconet::Executable step_;
-  std::vector<coconet::Half> halves_;
+  coconet::Executable step_, test_;
   int t_ = 0;
 };
 
-double accuracy(mlp::Parameters w, const Digits& digits) {
-  std::size_t right = 0;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (mlp::predict(w, digits.image(i)) == digits.labels[i]) ++right;
-  }
-  return static_cast<double>(right) / static_cast<double>(digits.size());
-}
-
-/// Collective over `world`: trains and returns the weights. Every number of ranks computes the same
-/// mathematics. With `test`, rank 0 prints its progress, and checkpoints are saved and loaded.
-std::vector<float> train(const coconet::World& world, const Options& options, const Digits& digits,
-                         const Digits* test) {
-  constexpr std::size_t batch_size = 64;
-  const auto ranks = static_cast<std::size_t>(world.size()),
-             rank = static_cast<std::size_t>(world.rank());
-  Update update(world, options.optimizer, options.schedule, options.half);
-  std::vector<float> g(mlp::parameters), w(mlp::parameters);
-  mlp::initialise(w);
-  update.set_weights(w);
-  const bool checkpoints = test != nullptr && !options.checkpoints.empty();
-  const int done = checkpoints && options.resume ? update.load(options.checkpoints) : 0;
+/// Collective: trains for the epochs that are asked for. Every number of ranks computes the same
+/// mathematics. With `reports`, rank 0 prints its progress, and checkpoints are saved and loaded.
+void train(Training& training, const Options& options, const Digits& digits, const Digits& test,
+           bool reports, int rank) {
+  const bool checkpoints = reports && !options.checkpoints.empty();
+  const int done = checkpoints && options.resume ? training.load(options.checkpoints) : 0;
   if (done > 0 && rank == 0) std::printf("going on after epoch %d\n", done);
-  update.get_weights(w);  // as the model has them
-
-  std::vector<double> sum(mlp::parameters);
   for (int epoch = done + 1; epoch <= options.epochs; ++epoch) {
     // The order of the images follows from the epoch alone, whoever trains it.
-    double loss = 0;
-    std::size_t seen = 0;
     const std::vector<std::size_t> order = shuffled(digits.size(), static_cast<unsigned>(epoch));
-    for (std::size_t begin = 0; begin < digits.size(); begin += batch_size) {
-      const std::size_t batch = std::min(batch_size, digits.size() - begin);
-      const std::size_t first = batch * rank / ranks,
-                        last = batch * (rank + 1) / ranks;  // this rank's share
-
-      // Sums in double and rounds once, so that how a batch is cut into shares hardly changes its
-      // gradient.
-      std::ranges::fill(sum, 0.0);
-      for (std::size_t i = begin + first; i < begin + last; ++i) {
-        loss += mlp::add_gradient(w, digits.image(order[i]), digits.labels[order[i]], sum);
+    double loss = 0;
+    for (std::size_t begin = 0; begin < order.size(); begin += batch_size) {
+      const auto batch =
+          std::span(order).subspan(begin, std::min<std::size_t>(batch_size, order.size() - begin));
+      loss += training.train(digits, batch) * static_cast<double>(batch.size());
+    }
+    if (reports && (epoch == 1 || epoch % 10 == 0)) {
+      const double accuracy = training.accuracy(test.labels);
+      if (rank == 0) {
+        std::printf("epoch %2d  loss %.4f  test accuracy %.4f\n", epoch,
+                    loss / static_cast<double>(digits.size()), accuracy);
+        std::fflush(stdout);
       }
-      seen += last - first;
-
-      // The update averages over ranks. Shares can be uneven, so each rank hands in its sum over
-      // the mean share: the average over ranks is then the average over the batch.
-      const double scale =
-          update.loss_scale() * static_cast<double>(ranks) / static_cast<double>(batch);
-      for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>(sum[i] * scale);
-      update.set_gradient(g);
-      update.run();
-      update.get_weights(w);
     }
-    if (test != nullptr && rank == 0 && (epoch == 1 || epoch % 10 == 0)) {
-      std::printf("epoch %2d  loss %.4f  test accuracy %.4f\n", epoch,
-                  loss / static_cast<double>(seen), accuracy(w, *test));
-      std::fflush(stdout);
-    }
-    if (checkpoints) update.save(options.checkpoints, epoch);
+    if (checkpoints) training.save(options.checkpoints, epoch);
   }
-  return w;
 }
 
-/// Collective: prints the median time of the parameter update under each schedule.
-void time_schedules(const coconet::World& world, const std::string& optimizer, bool half) {
-  const std::array<std::string, 3> schedules = {"unfused", "sliced", "fused"};
-  constexpr int samples = 15, steps = 50;
-  std::vector<Update> updates;
-  for (const std::string& schedule : schedules) {
-    updates.emplace_back(world, optimizer, schedule, half);
-    updates.back().set_gradient(std::vector<float>(mlp::parameters, 0.01f));
-  }
-  std::array<std::vector<double>, 3> times;  // microseconds of a step
-  for (int sample = 0; sample < samples; ++sample) {
-    for (std::size_t s = 0; s < schedules.size(); ++s) {
-      updates[s].run();
-      updates[s].finish();
-      const auto start = std::chrono::steady_clock::now();
-      for (int step = 0; step < steps; ++step) updates[s].run();
-      updates[s].finish();
-      const std::chrono::duration<double, std::micro> elapsed =
-          std::chrono::steady_clock::now() - start;
-      times[s].push_back(elapsed.count() / steps);
-    }
-  }
-  if (world.rank() != 0) return;
-  std::printf("time of one %s update of %zu parameters:\n", optimizer.c_str(), mlp::parameters);
-  for (std::size_t s = 0; s < schedules.size(); ++s) {
-    std::ranges::nth_element(times[s], times[s].begin() + samples / 2);
-    std::printf("  %-8s %9.2f us\n", schedules[s].c_str(), times[s][samples / 2]);
+/// Collective: prints the median time of a step under the schedule that is chosen, and without.
+void time_schedules(const coconet::World& world, Options options, const Digits& test) {
+  constexpr int samples = 15;
+  for (const char* schedule : {"none", "automatic"}) {
+    options.schedule = schedule;
+    Training training(world, options, test);
+    (void)training.train(test, shuffled(batch_size, 0));
+    std::vector<double> times;
+    for (int sample = 0; sample < samples; ++sample) times.push_back(training.time_step());
+    std::ranges::nth_element(times, times.begin() + samples / 2);
+    if (world.rank() == 0)
+      std::printf("  schedule %-9s %9.2f us a step\n", schedule, times[samples / 2]);
   }
 }
 
 /// max |a - b| / max |b|
-double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  float difference = 0, largest = 0;
+double relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double difference = 0, largest = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     difference = std::max(difference, std::abs(a[i] - b[i]));
     largest = std::max(largest, std::abs(b[i]));
   }
-  return static_cast<double>(difference) / static_cast<double>(largest);
+  return difference / largest;
 }
 
 void run(const Options& options) {
@@ -299,20 +294,25 @@ void run(const Options& options) {
   const Digits digits = load_digits(options.data);
   const std::vector<std::size_t> order = shuffled(digits.size(), 0);
   const auto training_part = std::span(order).first(digits.size() * 4 / 5);
-  const Digits training = pick(digits, training_part);
+  const Digits learned = pick(digits, training_part);
   const Digits test = pick(digits, std::span(order).subspan(training_part.size()));
   if (world.rank() == 0) {
-    std::printf("%zu images to learn from, %zu to test with; %s, %s, ranks: %d\n", training.size(),
-                test.size(), options.optimizer.c_str(), options.schedule.c_str(), world.size());
+    std::printf("%zu images to learn from, %zu to test with; %s, schedule: %s, ranks: %d\n",
+                learned.size(), test.size(), options.optimizer.c_str(), options.schedule.c_str(),
+                world.size());
   }
 
-  const std::vector<float> weights = train(world, options, training, &test);
-  time_schedules(world, options.optimizer, options.half);
+  Training training(world, options, test);
+  train(training, options, learned, test, true, world.rank());
+  const double accuracy = training.accuracy(test.labels);
+  const std::vector<double> weights = training.weights();
+  time_schedules(world, options, test);
   if (world.rank() != 0) return;
 
-  const std::vector<float> alone = train(coconet::World::self(), options, training, nullptr);
-  std::printf("test accuracy %.4f, largest difference from one rank %.1e\n",
-              accuracy(weights, test), relative_difference(weights, alone));
+  Training alone(coconet::World::self(), options, test);
+  train(alone, options, learned, test, false, 0);
+  std::printf("test accuracy %.4f, largest difference from one rank %.1e\n", accuracy,
+              relative_difference(weights, alone.weights()));
 }
 
 }  // namespace
