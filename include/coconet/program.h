@@ -371,6 +371,15 @@ inline constexpr Reducer prod{Reduction::prod};  ///< of the elements
 [[nodiscard]] COCONET_API Value matmul(const Value& a, const Value& b, bool transpose_a = false,
                                        bool transpose_b = false);
 
+/// Products of two tensors whose dimensions have letters, as numpy.einsum(letters, a, b): in
+/// contract(x, w, "bsh,hnd->bsnd") `h`, which both operands have and the result does not, is
+/// contracted; `b`, `s`, `n` and `d`, of one operand and the result, are kept; a letter of all
+/// three is of a batch. Blanks do not count. Floats and slices are as those of `matmul`, which is
+/// this for the last two dimensions. A library multiplies the tensors where they are: a kernel
+/// copies one before only where the letters put contracted or kept dimensions so that none of a
+/// matrix is contiguous. Throws ProgramError where letters do not match.
+[[nodiscard]] COCONET_API Value contract(const Value& a, const Value& b, std::string_view letters);
+
 // ---- collectives: along one mesh axis, which must be named when the mesh has several
 //
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,9 @@ struct insertion {  ///< of dimensions among the operand's
 };
 struct shape {
   using type = Shape;
+};
+struct letters {  ///< of a contraction
+  using type = std::string;
 };
 struct extent {
   using type = Dim;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/letters.h"
 #include "ir/lists.h"
 
 namespace coconet::ir {
@@ -49,6 +50,22 @@ Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) 
   return factors;
 }
 
+/// By the letters that dimensions have.
+Factors factors_contract(const Node& node, std::size_t index) {
+  const Letters letters = letters_in(node.attributes.letters);
+  const std::string contracted = letters.contracted();
+  Factors factors;
+  for (const char letter : letters.of(index)) {
+    const std::size_t to = letters.result.find(letter);
+    if (to != std::string::npos) {
+      factors.push_back({Kind::passes, static_cast<int>(to)});
+    } else {
+      factors.push_back({Kind::contracted, -1, static_cast<int>(contracted.find(letter))});
+    }
+  }
+  return factors;
+}
+
 }  // namespace
 
 Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
@@ -56,6 +73,7 @@ Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
   if (node.op == Op::transpose) return factors_transpose(node);
   if (node.op == Op::expand_dims) return factors_expand_dims(node);
   if (node.op == Op::matmul) return factors_matmul(graph, node, index);
+  if (node.op == Op::contract) return factors_contract(node, index);
   return aligned(graph.at(node.operands.at(index)).shape, node.shape);
 }
 
@@ -92,6 +110,15 @@ Factors factors_through(const Graph& graph, const Node& view, const Shape& resul
 
 bool reduces(const Node& node, int dim) {
   return std::ranges::binary_search(node.attributes.dims, dim);
+}
+
+std::vector<std::size_t> contracted_dims(const Factors& factors) {
+  std::vector<std::size_t> dims;
+  for (std::size_t d = 0; d < factors.size(); ++d) {
+    if (factors[d].kind == Kind::contracted) dims.push_back(d);
+  }
+  std::ranges::stable_sort(dims, {}, [&](std::size_t d) { return factors[d].term; });
+  return dims;
 }
 
 MatmulDims matmul_dims(const Graph& graph, const Node& node, std::size_t index) {

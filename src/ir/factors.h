@@ -20,6 +20,8 @@ struct Factor {
   };
   Kind kind = Kind::passes;
   int of_result = -1;  ///< -1: the result has none
+  int term = 0;  ///< of contracted ones of two operands: those of the same number are paired, and
+                 ///< the last number varies fastest
 };
 /// By dimension of an operand.
 using Factors = std::vector<Factor>;
@@ -37,6 +39,8 @@ using Factors = std::vector<Factor>;
 
 /// Whether reduction `node` combines along dimension `dim` of its operand.
 [[nodiscard]] bool reduces(const Node& node, int dim);
+/// The dimensions of an operand that are contracted, in the order of their terms.
+[[nodiscard]] std::vector<std::size_t> contracted_dims(const Factors& factors);
 /// The last two dimensions of an operand of a matmul; all before them are batch dimensions.
 struct MatmulDims {
   int contracted = 0;  ///< K

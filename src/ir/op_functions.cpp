@@ -257,6 +257,13 @@ Value matmul(const Value& a, const Value& b, bool transpose_a, bool transpose_b)
                       {.transpose_a = transpose_a, .transpose_b = transpose_b});
 }
 
+Value contract(const Value& a, const Value& b, std::string_view letters) {
+  common_graph("contract", {a, b});
+  graph_of(b, "contract");
+  return append_value(graph_of(a, "contract"), ir::Op::contract, {a, b},
+                      {.letters = std::string(letters)});
+}
+
 Value all_reduce(const Value& value, Reduction reduction, std::string_view axis) {
   return along_axis(ir::Op::all_reduce, value, axis, {.reduction = reduction});
 }

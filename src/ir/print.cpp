@@ -95,6 +95,7 @@ struct AttributeText {
     return all && !node.attributes.keep_dims ? "" : (*this)(nullptr, dims);
   }
   std::string operator()(attribute::shape, const Shape& shape) const { return to_string(shape); }
+  std::string operator()(attribute::letters, const std::string& letters) const { return letters; }
   std::string operator()(attribute::extent, const Dim& dim) const { return dim.str(); }
   std::string operator()(attribute::dtype, const std::optional<DType>& dtype) const {
     return dtype ? std::string(to_string(*dtype)) : "";

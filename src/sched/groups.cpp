@@ -75,7 +75,7 @@ class Grouping {
       if (of(id) >= 0 || node.weak || ir::states_type(node.op)) continue;
       if (ir::is_collective(node.op)) {
         join(id, open(Group::Kind::library));
-      } else if (node.op == Op::matmul) {
+      } else if (ir::kind_of(node.op) == ir::OpKind::product) {
         join(id, open(Group::Kind::matmul));
       } else if (node.op == Op::reduction) {
         join(id, open(Group::Kind::reduction));

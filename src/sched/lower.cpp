@@ -6,6 +6,7 @@
 
 #include "coconet/error.h"
 #include "ir/ascii.h"
+#include "sched/contractions.h"
 #include "sched/expand.h"
 #include "sched/groups.h"
 #include "sched/kernels.h"
@@ -385,7 +386,7 @@ ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   check_overlaps(graph);
-  Graph rewritten = drop_stopped_gradients(drop_dead(graph));
+  Graph rewritten = expand_contractions(drop_stopped_gradients(drop_dead(graph)));
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
   rewritten = expand_shared_widening(rewritten);

@@ -71,9 +71,10 @@ std::string print(const Plan& plan, const MatmulStep& step) {
     return plan.buffers[id].name + (transposed ? " transposed" : "");
   };
   const ir::Node& node = plan.graph.at(step.value);
-  return "matmul of " + ir::to_string(node.shape) + " " +
-         ir::to_string(node.layout, plan.graph.mesh) + "\n    reads    " +
-         buffer(step.a, node.attributes.transpose_a) + ", " +
+  return (node.op == ir::Op::matmul ? "matmul of "
+                                    : "contract " + node.attributes.letters + " of ") +
+         ir::to_string(node.shape) + " " + ir::to_string(node.layout, plan.graph.mesh) +
+         "\n    reads    " + buffer(step.a, node.attributes.transpose_a) + ", " +
          buffer(step.b, node.attributes.transpose_b) +
          (step.bias >= 0 ? "\n    adds     " + buffer(step.bias, false) : "") + "\n    writes   " +
          buffer(step.out, false) + "\n";

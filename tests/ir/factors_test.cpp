@@ -17,11 +17,12 @@ namespace {
 /// "passes 0, contracted"
 std::string text_of(const ir::Factors& factors) {
   std::string text;
-  for (const auto& [kind, of_result] : factors) {
+  for (const auto& [kind, of_result, term] : factors) {
     constexpr std::string_view names[] = {"passes", "repeats", "contracted", "indexed"};
     if (!text.empty()) text += ", ";
     text += names[static_cast<std::size_t>(kind)];
     if (of_result >= 0) text += fmt::format(" {}", of_result);
+    if (term > 0) text += fmt::format(" {}", term);
   }
   return text;
 }

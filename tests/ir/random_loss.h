@@ -204,8 +204,12 @@ class LossAuthor {
       case 16:
         return dropout(x, 0.5, below(100));
       case 17:
-      case 18:
         return matmul(x, y, one_in(2), one_in(2));
+      case 18: {
+        const std::array letters = {"ij,jk->ik", "ij,jk->ki", "ij,ij->i", "ij,ij->", "ij,kj->kij",
+                                    "ij,j->i",   "i,j->ji",   "i,i->",    "ij,ji->j"};
+        return contract(x, y, genes_.any(letters));
+      }
       default:
         return all_reduce(x, adds, axis());
     }

@@ -260,6 +260,10 @@ class Reader {
     }
   }
 
+  void read(attribute::letters, const Place& place, std::string& letters) const {
+    letters = place.required().string();
+  }
+
   void read(attribute::extent, const Place& place, Dim& dim) const {
     dim = read_dim(place.required());
   }

@@ -78,6 +78,7 @@ struct AttributeWriter {
     for (const Dim& dim : shape) dims.push_back(dim_json(dim));
     return dims;
   }
+  Json operator()(attribute::letters, const std::string& letters) const { return letters; }
   Json operator()(attribute::extent, const Dim& dim) const { return dim_json(dim); }
   Json operator()(attribute::dtype, const std::optional<DType>& dtype) const {
     return dtype ? Json(to_string(*dtype)) : Json();

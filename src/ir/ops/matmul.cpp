@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "ir/factors.h"
-#include "ir/gradients/adjoint.h"
-#include "ir/ops/infer.h"
+#include "ir/ops/product.h"
 
 namespace coconet::ir {
 
@@ -48,34 +47,39 @@ Shape result_shape(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-void infer_matmul(const Graph& graph, Node& node) {
+void require_floats(const Graph& graph, const Node& node) {
   const Node& a = operand(graph, node, 0);
   const Node& b = operand(graph, node, 1);
   for (const Node* from : {&a, &b}) {
-    if (from->weak) fail(graph, node, operand_text(graph, *from) + "; matmul takes tensors");
-    if (from->shape.size() < 2) {
+    const auto refuse = [&](std::string_view what) {
       fail(graph, node,
-           operand_text(graph, *from) +
-               "; matmul takes tensors of at least 2 dimensions: declare it with one of extent 1");
-    }
-    if (!is_float(from->dtype))
-      fail(graph, node, operand_text(graph, *from) + "; matmul takes floats: cast it first");
+           fmt::format("{}; {} takes {}", operand_text(graph, *from), to_string(node.op), what));
+    };
+    if (from->weak) refuse("tensors");
+    if (!is_float(from->dtype)) refuse("floats: cast it first");
   }
   if (a.dtype != b.dtype) {
     fail(graph, node,
          "the dtypes differ: " + operand_text(graph, a) + " and " + operand_text(graph, b) +
              "; cast one of them");
   }
+}
+
+void infer_matmul(const Graph& graph, Node& node) {
+  require_floats(graph, node);
+  for (const std::size_t index : {0, 1}) {
+    const Node& from = operand(graph, node, index);
+    if (from.shape.size() >= 2) continue;
+    fail(graph, node,
+         operand_text(graph, from) +
+             "; matmul takes tensors of at least 2 dimensions: declare it with one of extent 1");
+  }
   node.weak = false;
-  node.dtype = a.dtype;
+  node.dtype = operand(graph, node, 0).dtype;
   node.shape = result_shape(graph, node);
   combine_layouts(graph, node);
 }
 
-namespace {
-
-/// Fails where ranks have gradients of their own and operand `index` is sliced: what one computes
-/// of its own and of its slice is a part of nothing that all have.
 void require_alike(const Adjoint& at, const Value& gradient, std::size_t index) {
   const Value other = at.operand(index);
   for (std::size_t axis = 0; axis < other.layout().size(); ++axis) {
@@ -87,8 +91,6 @@ void require_alike(const Adjoint& at, const Value& gradient, std::size_t index) 
         at.node().name + "' first");
   }
 }
-
-}  // namespace
 
 void adjoint_matmul(Adjoint& at) {
   const auto [transpose_a, transpose_b] =

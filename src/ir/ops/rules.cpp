@@ -124,7 +124,7 @@ Role role_of(const Graph& graph, const Node& node, std::size_t index, std::size_
        along +
            (with_local ? "; values of each rank's own and slices of one tensor do not combine: "
                          "reduce_scatter the local operand or all_gather the sliced one"
-            : node.op == Op::matmul
+            : kind_of(node.op) == OpKind::product
                 ? "; every rank would get a block of the result that is a slice of two dimensions: "
                   "all_gather one of the operands"
                 : "; the operands are sliced along different dimensions: all_gather one of them"));

@@ -19,7 +19,7 @@ RankData evaluate(const ReferenceStep& step, ValueId id) {
   if (op == Op::repeat) return evaluate_repeat(step, id);
   if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
   if (is_collective(op)) return evaluate_collective(step, id);
-  if (op == Op::matmul) return evaluate_matmul(step, id);
+  if (op == Op::matmul || op == Op::contract) return evaluate_matmul(step, id);
   if (op == Op::reduction) return evaluate_reduction(step, id);
   throw InternalError(fmt::format("reference: there is no meaning for the op {}", to_string(op)));
 }

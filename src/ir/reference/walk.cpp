@@ -38,16 +38,15 @@ View view_into(const Part& walked, const Part& stored) {
 
 std::vector<std::int64_t> contracted_offsets(const Part& stored, const Factors& factors) {
   std::vector<std::int64_t> offsets{0};
-  std::int64_t stride = 1;
-  for (std::size_t d = stored.extent.size(); d-- > 0;) {
-    if (factors[d].kind == Factor::Kind::contracted) {
-      std::vector<std::int64_t> longer;
-      for (std::int64_t i = 0; i < stored.extent[d]; ++i) {
-        for (const std::int64_t inner : offsets) longer.push_back(i * stride + inner);
-      }
-      offsets = std::move(longer);
+  for (const std::size_t d : contracted_dims(factors)) {
+    std::int64_t stride = 1;
+    for (std::size_t inner = d + 1; inner < stored.extent.size(); ++inner)
+      stride *= stored.extent[inner];
+    std::vector<std::int64_t> longer;
+    for (const std::int64_t outer : offsets) {
+      for (std::int64_t i = 0; i < stored.extent[d]; ++i) longer.push_back(outer + i * stride);
     }
-    stride *= stored.extent[d];
+    offsets = std::move(longer);
   }
   return offsets;
 }

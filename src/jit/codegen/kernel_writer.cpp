@@ -218,9 +218,10 @@ KernelWriter::Along KernelWriter::along_row(const ir::Factors& factors) const {
 std::string KernelWriter::strided_index(const ir::Factors& factors, const std::string& name,
                                         int dims, BufferId buffer, ValueId value) {
   std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value});
-  for (const auto& [kind, d] : factors) {
-    if (kind == ir::Factor::Kind::repeats || d >= dims) continue;
-    text += " + c" + std::to_string(d) + " * " + stride(name, d, buffer, value);
+  for (const ir::Factor& factor : factors) {
+    if (factor.kind == ir::Factor::Kind::repeats || factor.of_result >= dims) continue;
+    text += " + c" + std::to_string(factor.of_result) + " * " +
+            stride(name, factor.of_result, buffer, value);
   }
   return text;
 }

@@ -11,16 +11,17 @@
 
 namespace coconet::jit {
 
-/// Products of `rows` x `terms` and `terms` x `columns` matrices, row-major, one below the other in
-/// the result.
+/// Products of `rows` x `terms` and `terms` x `columns` matrices. Their rows are counted through
+/// all of them, from the first matrix on.
 struct MatmulShape {
-  /// One side of the products.
+  /// One side of the products, or the result, which is not transposed.
   struct Operand {
     bool transposed = false;
     std::int64_t row = 0;  ///< elements from one row of the stored matrix to the next
     /// By matrix of the result: the element where the operand's begins.
     std::vector<std::int64_t> matrices;
-    /// The element from which row `first_row` of the product needs the left side's `matrix`.
+    /// The element from which row `first_row` of the product needs the left side's `matrix`, or
+    /// where it begins in the result.
     [[nodiscard]] std::int64_t at(std::size_t matrix, std::int64_t first_row) const {
       return matrices[matrix] + first_row * (transposed ? 1 : row);
     }
@@ -29,7 +30,7 @@ struct MatmulShape {
   std::string name;
   DType dtype;
   std::int64_t rows = 0, columns = 0, terms = 0;
-  Operand a, b;
+  Operand a, b, out;
   bool has_bias = false;           ///< `columns` elements are added to each row
   std::int64_t first_of_bias = 0;  ///< its element that is added to the first column
   int cores = 1;                   ///< of the host, which share out the rows
@@ -40,14 +41,14 @@ struct MatmulShape {
   }
   /// This rank has no element of the result.
   [[nodiscard]] bool is_empty() const { return all_rows() == 0 || columns == 0; }
-  /// Calls multiply(matrix, first, count, row) for the parts of rows [begin, end) of all: `count`
-  /// rows from `first` on of a matrix, which are row `row` and those below of all.
+  /// Calls multiply(matrix, first, count) for the parts of rows [begin, end) of all: `count` rows
+  /// from `first` on of a matrix.
   template <class Multiply>
   void for_each_matrix(std::int64_t begin, std::int64_t end, const Multiply& multiply) const {
     for (std::int64_t row = begin; row < end;) {
       const std::int64_t first = row % rows;
       const std::int64_t count = std::min(rows - first, end - row);
-      multiply(static_cast<std::size_t>(row / rows), first, count, row);
+      multiply(static_cast<std::size_t>(row / rows), first, count);
       row += count;
     }
   }

@@ -96,6 +96,7 @@ double Roofline::product_ms(DType dtype, std::int64_t n) {
                                      .terms = n,
                                      .a = whole,
                                      .b = whole,
+                                     .out = whole,
                                      .cores = cores_});
   });
   const MatmulTensors tensors{matrices[0]->data(), matrices[1]->data(), nullptr,

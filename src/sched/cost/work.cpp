@@ -88,9 +88,9 @@ class Counter {
     for (const BufferId id : {step.a, step.b, step.bias, step.out}) {
       if (id >= 0) work.bytes += bytes_of(id);
     }
-    const ir::MatmulDims dims = ir::matmul_dims(graph_, node, 0);
-    const auto terms = static_cast<double>(
-        part(node.operands.front()).at(static_cast<std::size_t>(dims.contracted)));
+    double terms = 1;
+    for (const std::size_t dim : ir::contracted_dims(ir::factors_of(graph_, node, 0)))
+      terms *= static_cast<double>(part(node.operands.front()).at(dim));
     work.operations = 2 * terms * static_cast<double>(ir::product(part(step.value)));
     return work;
   }

@@ -34,6 +34,8 @@ std::vector<Edit> edits(const Mesh& mesh) {
     all.push_back([=](ir::Node& node) { node.attributes.dims = dims; });
   for (const std::vector<int>& permutation : {std::vector{0, 1}, {1, 0}})
     all.push_back([=](ir::Node& node) { node.attributes.permutation = permutation; });
+  for (const char* letters : {"ij,ik->jk", "ij,ji->i"})
+    all.push_back([=](ir::Node& node) { node.attributes.letters = letters; });
   for (const Shape& shape :
        {Shape{Dim("m", 0), Dim("n", 0)}, {3, Dim("n", 0), Dim("m", 0)}, {Dim("n", 0), 1}})
     all.push_back([=](ir::Node& node) { node.attributes.shape = shape; });
@@ -59,6 +61,7 @@ ir::Node start_of(ir::Op op) {
   if (!ir::is_pointwise(op) && op != ir::Op::expand) node.attributes.dtype = f32;
   node.attributes.number = 2;  // which integers hold, too
   node.attributes.extent = Dim("n", 0);
+  node.attributes.letters = "ij,jk->ik";
   return node;
 }
 

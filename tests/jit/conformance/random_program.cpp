@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/access.h"
+#include "ir/factors.h"
 #include "jit/codegen/op_variations.h"
 #include "jit/conformance/conformance.h"
 
@@ -293,6 +294,9 @@ class Author {
     attributes.keep_dims = genes_.one_in(2);
     attributes.transpose_a = genes_.one_in(2);
     attributes.transpose_b = genes_.one_in(2);
+    const std::array letters = {"ij,jk->ik", "ij,jk->ki", "ij,kj->jik", "ij,ij->j", "ij,j->i",
+                                "i,ij->j",   "i,j->ji",   "i,i->",      "ij,ji->"};
+    attributes.letters = genes_.any(letters);
     attributes.probability = 0.5;  // which doubles what it keeps
     attributes.seed = genes_.below(100);
     return attributes;
@@ -321,13 +325,13 @@ class Author {
       for (const int dim : node.attributes.dims)
         combined.count *= extent(from.value.shape()[static_cast<std::size_t>(dim)]);
     }
-    if (node.op == ir::Op::matmul) {
-      for (const Dim& dim : from.value.shape())
-        combined.count = std::max(combined.count, extent(dim));
+    const bool is_product = ir::kind_of(node.op) == ir::OpKind::product;
+    if (is_product) {
+      for (const std::size_t dim : ir::contracted_dims(ir::factors_of(graph(), node, 0)))
+        combined.count *= extent(from.value.shape()[dim]);
       combined.reduction = Reduction::sum;
     }
-    const bool combines =
-        combined.across_ranks || node.op == ir::Op::reduction || node.op == ir::Op::matmul;
+    const bool combines = combined.across_ranks || node.op == ir::Op::reduction || is_product;
     if (!combines) combined.reduction = Reduction::max;
     return combined;
   }
@@ -352,7 +356,7 @@ class Author {
     if (id < 0) return;
     const Combined combined = combined_by(graph().at(id), from);
     Known made{ir::value_of(ir::graph_of(program()), id), from.bound, from.exact};
-    if (node.op == ir::Op::matmul) {
+    if (ir::kind_of(node.op) == ir::OpKind::product) {
       made.bound *= other.bound;
       made.exact = made.exact && other.exact;
     }

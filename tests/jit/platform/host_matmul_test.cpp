@@ -24,6 +24,7 @@ MatmulShape shape_of(DType dtype, std::int64_t rows, std::int64_t columns, std::
   shape.terms = terms;
   shape.a = {a_transposed, a_transposed ? rows : terms, {0}};
   shape.b = {b_transposed, b_transposed ? terms : columns, {0}};
+  shape.out = {false, columns, {0}};
   return shape;
 }
 

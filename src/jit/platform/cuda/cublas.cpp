@@ -98,7 +98,8 @@ class CublasMatmul final : public LibraryMatmul {
         matmul_(std::move(matmul)),
         types_(types_of(matmul_.dtype)),
         handle_(handle_on(device_, matmul_.name)),
-        even_(stride_of(matmul_.a.matrices) >= 0 && stride_of(matmul_.b.matrices) >= 0) {
+        even_(stride_of(matmul_.a.matrices) >= 0 && stride_of(matmul_.b.matrices) >= 0 &&
+              stride_of(matmul_.out.matrices) >= 0) {
     if (!matmul_.is_empty()) descriptor_ = make_descriptor();
   }
 
@@ -111,9 +112,18 @@ class CublasMatmul final : public LibraryMatmul {
     };
     if (p.terms == 0) {  // this rank's slice of what is contracted is empty
       const auto row_bytes = static_cast<std::size_t>(p.columns) * size;
-      if (!p.has_bias) queue.zero(at(tensors.out, begin * p.columns), row_bytes * (end - begin));
-      for (std::int64_t row = begin; p.has_bias && row < end; ++row)
-        queue.copy(at(tensors.out, row * p.columns), at(tensors.bias, p.first_of_bias), row_bytes);
+      p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
+        if (!p.has_bias && p.out.row == p.columns)
+          return queue.zero(at(tensors.out, p.out.at(matrix, first)), row_bytes * count);
+        for (std::int64_t row = first; row < first + count; ++row) {
+          std::byte* const to = at(tensors.out, p.out.at(matrix, row));
+          if (p.has_bias) {
+            queue.copy(to, at(tensors.bias, p.first_of_bias), row_bytes);
+          } else {
+            queue.zero(to, row_bytes);
+          }
+        }
+      });
       return;
     }
     const OnDevice on(device_);
@@ -124,12 +134,13 @@ class CublasMatmul final : public LibraryMatmul {
     }
     if (end - begin == p.all_rows() && even_) {
       multiply(queue, shape_for(p.rows, static_cast<int>(p.a.matrices.size())),
-               at(tensors.a, p.a.matrices[0]), at(tensors.b, p.b.matrices[0]), at(tensors.out, 0));
+               at(tensors.a, p.a.matrices[0]), at(tensors.b, p.b.matrices[0]),
+               at(tensors.out, p.out.matrices[0]));
       return;
     }
-    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
       multiply(queue, shape_for(count, 1), at(tensors.a, p.a.at(matrix, first)),
-               at(tensors.b, p.b.matrices[matrix]), at(tensors.out, row * p.columns));
+               at(tensors.b, p.b.matrices[matrix]), at(tensors.out, p.out.at(matrix, first)));
     });
   }
 
@@ -203,7 +214,7 @@ class CublasMatmul final : public LibraryMatmul {
     };
     shape.a = operand(p.a, rows, p.terms);
     shape.b = operand(p.b, p.terms, p.columns);
-    shape.out = make_layout(rows, p.columns, p.columns, batch, rows * p.columns);
+    shape.out = operand(p.out, rows, p.columns);
     return shape;
   }
 

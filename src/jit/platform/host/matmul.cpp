@@ -43,10 +43,17 @@ bool has_onednn() {
   return onednn::facts().problem.empty();
 }
 
+/// Whether the right side, or the left one, is a vector whose elements lie one after the other, and
+/// so do those of the result.
+bool right_is_vector(const MatmulShape& shape) {
+  return shape.columns == 1 && (shape.b.transposed || shape.b.row == 1) && shape.out.row == 1;
+}
+bool left_is_vector(const MatmulShape& shape) {
+  return shape.rows == 1 && (!shape.a.transposed || shape.a.row == 1);
+}
+
 Way way_of(const MatmulShape& shape) {
-  const bool has_vector = (shape.rows == 1 && (!shape.a.transposed || shape.a.row == 1)) ||
-                          (shape.columns == 1 && (shape.b.transposed || shape.b.row == 1));
-  if (has_vector) return Way::loops;
+  if (left_is_vector(shape) || right_is_vector(shape)) return Way::loops;
   if (shape.dtype == DType::f64 || !has_onednn()) return Way::openblas;
   const bool is_large = shape.rows >= rows_to_keep && shape.columns >= columns_to_keep &&
                         shape.columns * shape.terms >= elements_to_keep;
@@ -85,8 +92,12 @@ class Multiplier {
   /// Rows [begin, end) of all.
   void multiply_rows(const MatmulTensors& tensors, std::int64_t begin, std::int64_t end) {
     if (shape_.terms == 0) {  // this rank's slice of what is contracted is empty
-      const std::size_t row_bytes = shape_.columns * size_of(shape_.dtype);
-      std::fill_n(tensors.out + begin * row_bytes, (end - begin) * row_bytes, std::byte{0});
+      const std::size_t size = size_of(shape_.dtype);
+      shape_.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
+        for (std::int64_t row = first; row < first + count; ++row)
+          std::fill_n(tensors.out + shape_.out.at(matrix, row) * size, shape_.columns * size,
+                      std::byte{0});
+      });
       return;
     }
     switch (shape_.dtype) {
@@ -113,52 +124,61 @@ class Multiplier {
     const T* const a = reinterpret_cast<const T*>(tensors.a);
     const T* const b = reinterpret_cast<const T*>(tensors.b);
     T* const out = reinterpret_cast<T*>(tensors.out);
-    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-      multiply<T>(count, a + p.a.at(matrix, first), p.a.row, b + p.b.matrices[matrix],
-                  out + row * p.columns);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
+      multiply<T>(count, {a + p.a.at(matrix, first), p.a.row, p.a.transposed},
+                  {b + p.b.matrices[matrix], p.b.row, p.b.transposed},
+                  out + p.out.at(matrix, first), p.out.row);
     });
   }
 
-  /// Multiplies `rows` rows of the left side, which begin at `a` and whose stored rows are `a_row`
-  /// elements apart.
+  /// Multiplies `rows` rows of the left side into rows of the result that are `out_row` elements
+  /// apart.
   template <class T>
-  void multiply(std::int64_t rows, const T* a, std::int64_t a_row, const T* b, T* out) {
+  void multiply(std::int64_t rows, const Matrix<T>& a, const Matrix<T>& b, T* out,
+                std::int64_t out_row) {
     const MatmulShape& p = shape_;
     if (way_ == Way::product) {
-      product_->multiply(rows, reinterpret_cast<const std::byte*>(a),
-                         reinterpret_cast<const std::byte*>(b), reinterpret_cast<std::byte*>(out));
+      product_->multiply(rows, reinterpret_cast<const std::byte*>(a.data),
+                         reinterpret_cast<const std::byte*>(b.data),
+                         reinterpret_cast<std::byte*>(out));
       return;
     }
     if constexpr (!std::is_same_v<T, Half>) {
-      if (way_ == Way::loops) return multiply_vector<T>(rows, a, a_row, b, out);
+      if (way_ == Way::loops) return multiply_vector<T>(rows, a, b, out);
     }
     if constexpr (std::is_same_v<T, float>) {
-      if (way_ == Way::onednn) {
-        return onednn::multiply(rows, p.columns, p.terms, {a, a_row, p.a.transposed},
-                                {b, p.b.row, p.b.transposed}, out);
-      }
+      if (way_ == Way::onednn)
+        return onednn::multiply(rows, p.columns, p.terms, a, b, out, out_row);
     }
-    if constexpr (std::is_floating_point_v<T>) {
-      openblas::multiply(rows, p.columns, p.terms, Matrix<T>{a, a_row, p.a.transposed},
-                         Matrix<T>{b, p.b.row, p.b.transposed}, out);
+    if constexpr (std::is_floating_point_v<T>)
+      openblas::multiply(rows, p.columns, p.terms, a, b, out, out_row);
+  }
+
+  /// The side that is a vector, and the result, have their elements one after the other.
+  template <class T>
+  void multiply_vector(std::int64_t rows, const Matrix<T>& a, const Matrix<T>& b, T* out) {
+    const MatmulShape& p = shape_;
+    const bool is_right = right_is_vector(p);
+    const T* const vector = is_right ? b.data : a.data;
+    const Matrix<T>& matrix = is_right ? a : b;
+    const std::int64_t count = is_right ? rows : p.columns;
+    const bool is_down = is_right ? a.transposed : !b.transposed;  // what is contracted
+    if (is_down) {
+      loops::multiply_columns(matrix.data, matrix.row, vector, count, p.terms, out);
+    } else {
+      loops::multiply_rows(matrix.data, matrix.row, vector, count, p.terms, out);
     }
   }
 
-  /// The side that is a vector has its elements one after the other, transposed or not.
+  /// The `height` x `width` matrix `from` as it is stored, in f32 and packed at `to`.
   template <class T>
-  void multiply_vector(std::int64_t rows, const T* a, std::int64_t a_row, const T* b, T* out) {
-    const MatmulShape& p = shape_;
-    const bool is_right = p.columns == 1;
-    const T* const vector = is_right ? b : a;
-    const T* const matrix = is_right ? a : b;
-    const std::int64_t stride = is_right ? a_row : p.b.row;
-    const std::int64_t count = is_right ? rows : p.columns;
-    const bool is_down = is_right ? p.a.transposed : !p.b.transposed;  // what is contracted
-    if (is_down) {
-      loops::multiply_columns(matrix, stride, vector, count, p.terms, out);
-    } else {
-      loops::multiply_rows(matrix, stride, vector, count, p.terms, out);
-    }
+  static Matrix<float> widened(const Matrix<T>& from, std::int64_t height, std::int64_t width,
+                               std::vector<float>& to) {
+    if (from.transposed) std::swap(height, width);
+    grow(to, height * width);
+    for (std::int64_t row = 0; row < height; ++row)
+      loops::widen(from.data + row * from.row, width, to.data() + row * width);
+    return {to.data(), width, from.transposed};
   }
 
   template <class T>
@@ -167,22 +187,19 @@ class Multiplier {
     const T* const a = reinterpret_cast<const T*>(tensors.a);
     const T* const b = reinterpret_cast<const T*>(tensors.b);
     T* const out = reinterpret_cast<T*>(tensors.out);
-    const std::int64_t most = std::min(p.rows, end - begin);
-    grow(wide_a_, most * p.terms);
-    grow(wide_b_, p.terms * p.columns);
-    grow(wide_out_, most * p.columns);
-    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count, auto row) {
-      if (p.b.matrices[matrix] != widened_b_)
-        loops::widen(b + p.b.matrices[matrix], p.terms * p.columns, wide_b_.data());
+    grow(wide_out_, std::min(p.rows, end - begin) * p.columns);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
+      if (p.b.matrices[matrix] != widened_b_) {
+        right_ = widened(Matrix<T>{b + p.b.matrices[matrix], p.b.row, p.b.transposed}, p.terms,
+                         p.columns, wide_b_);
+      }
       widened_b_ = p.b.matrices[matrix];
-      // These rows of the left side are columns of what is stored when it is transposed.
-      const std::int64_t stored_rows = p.a.transposed ? p.terms : count;
-      const std::int64_t stored_columns = p.a.transposed ? count : p.terms;
-      for (std::int64_t i = 0; i < stored_rows; ++i)
-        loops::widen(a + p.a.at(matrix, first) + i * p.a.row, stored_columns,
-                     wide_a_.data() + i * stored_columns);
-      multiply<float>(count, wide_a_.data(), stored_columns, wide_b_.data(), wide_out_.data());
-      loops::narrow(wide_out_.data(), count * p.columns, out + row * p.columns);
+      const Matrix<float> left = widened(
+          Matrix<T>{a + p.a.at(matrix, first), p.a.row, p.a.transposed}, count, p.terms, wide_a_);
+      multiply<float>(count, left, right_, wide_out_.data(), p.columns);
+      for (std::int64_t row = 0; row < count; ++row)
+        loops::narrow(wide_out_.data() + row * p.columns, p.columns,
+                      out + p.out.at(matrix, first + row));
     });
   }
 
@@ -195,6 +212,7 @@ class Multiplier {
   std::unique_ptr<onednn::Product> product_;
   std::vector<float> wide_a_, wide_b_, wide_out_;  ///< of 16-bit floats
   std::int64_t widened_b_ = -1;                    ///< what `wide_b_` holds in this run
+  Matrix<float> right_ = {};                       ///< which is this
 };
 
 /// Products in tiles of rows, which the cores of a rank share out: a library adds in one thread, so
@@ -250,8 +268,10 @@ class HostMatmul final : public LibraryMatmul {
     const MatmulShape& p = shape_;
     const float* const bias = reinterpret_cast<const float*>(tensors.bias) + p.first_of_bias;
     float* const out = reinterpret_cast<float*>(tensors.out);
-    for (std::int64_t row = begin; row < end; ++row)
-      loops::add(bias, p.columns, out + row * p.columns);
+    p.for_each_matrix(begin, end, [&](std::size_t matrix, auto first, auto count) {
+      for (std::int64_t row = first; row < first + count; ++row)
+        loops::add(bias, p.columns, out + p.out.at(matrix, row));
+    });
   }
 
   MatmulShape shape_;

@@ -263,6 +263,7 @@ class DnnlProduct final : public Product {
         columns_(shape.columns),
         terms_(shape.terms),
         a_row_(shape.a.row),
+        out_row_(shape.out.row),
         a_transposed_(shape.a.transposed),
         rearranges_(rearranged),
         b_(layout_of(dtype_, terms_, columns_, shape.b.row, shape.b.transposed)) {
@@ -307,7 +308,7 @@ class DnnlProduct final : public Product {
 
   OfRows make(std::int64_t rows) {
     const Layout a = layout_of(dtype_, rows, terms_, a_row_, a_transposed_);
-    const Layout out = layout_of(dtype_, rows, columns_, columns_, false);
+    const Layout out = layout_of(dtype_, rows, columns_, out_row_, false);
     const Kind kind = find_kind(a, rearranges_ ? any_layout(dtype_, terms_, columns_) : b_, out);
     if (kind == nullptr)
       throw BackendError(fmt::format("oneDNN cannot multiply matrices of {0} x {1} and {1} x {2}",
@@ -332,7 +333,7 @@ class DnnlProduct final : public Product {
   }
 
   DType dtype_;
-  std::int64_t columns_, terms_, a_row_;
+  std::int64_t columns_, terms_, a_row_, out_row_;
   bool a_transposed_, rearranges_;
   Layout b_;
   Handle<dnnl_stream> stream_;
@@ -355,11 +356,11 @@ bool multiplies(DType dtype) {
 }
 
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
-              const Matrix<float>& b, float* out) {
+              const Matrix<float>& b, float* out, std::int64_t out_row) {
   const OneThread alone;
   const auto order = [](bool transposed) { return transposed ? 'T' : 'N'; };
   require(loaded().sgemm(order(a.transposed), order(b.transposed), rows, columns, terms, 1, a.data,
-                         a.row, b.data, b.row, 0, out, columns),
+                         a.row, b.data, b.row, 0, out, out_row),
           "multiply");
 }
 

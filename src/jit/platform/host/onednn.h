@@ -22,7 +22,7 @@ namespace coconet::jit::onednn {
 /// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition; no count is 0.
 /// `facts` must have no problem.
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
-              const Matrix<float>& b, float* out);
+              const Matrix<float>& b, float* out, std::int64_t out_row);
 
 /// Products of rows of left sides with right sides of one shape. What oneDNN generates for them is
 /// kept, and a right side that is multiplied with many rows is rearranged once in a run.

@@ -66,10 +66,10 @@ int as_int(std::int64_t count) {
 
 template <class T, class Gemm>
 void call(Gemm* gemm, std::int64_t rows, std::int64_t columns, std::int64_t terms,
-          const Matrix<T>& a, const Matrix<T>& b, T* out) {
+          const Matrix<T>& a, const Matrix<T>& b, T* out, std::int64_t out_row) {
   const auto order = [](bool transposed) { return transposed ? CblasTrans : CblasNoTrans; };
   gemm(CblasRowMajor, order(a.transposed), order(b.transposed), as_int(rows), as_int(columns),
-       as_int(terms), 1, a.data, as_int(a.row), b.data, as_int(b.row), 0, out, as_int(columns));
+       as_int(terms), 1, a.data, as_int(a.row), b.data, as_int(b.row), 0, out, as_int(out_row));
 }
 
 }  // namespace
@@ -97,13 +97,13 @@ std::string core_type_for(InstructionSet set) {
 }
 
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
-              const Matrix<float>& b, float* out) {
-  call(loaded().sgemm, rows, columns, terms, a, b, out);
+              const Matrix<float>& b, float* out, std::int64_t out_row) {
+  call(loaded().sgemm, rows, columns, terms, a, b, out, out_row);
 }
 
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<double>& a,
-              const Matrix<double>& b, double* out) {
-  call(loaded().dgemm, rows, columns, terms, a, b, out);
+              const Matrix<double>& b, double* out, std::int64_t out_row) {
+  call(loaded().dgemm, rows, columns, terms, a, b, out, out_row);
 }
 
 }  // namespace coconet::jit::openblas

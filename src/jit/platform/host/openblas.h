@@ -26,8 +26,8 @@ namespace coconet::jit::openblas {
 /// out = a b, of `rows` x `terms` and `terms` x `columns` after transposition; no count is 0 or
 /// larger than an int. `facts` must have no problem.
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<float>& a,
-              const Matrix<float>& b, float* out);
+              const Matrix<float>& b, float* out, std::int64_t out_row);
 void multiply(std::int64_t rows, std::int64_t columns, std::int64_t terms, const Matrix<double>& a,
-              const Matrix<double>& b, double* out);
+              const Matrix<double>& b, double* out, std::int64_t out_row);
 
 }  // namespace coconet::jit::openblas
