@@ -105,6 +105,25 @@ class COCONET_API Value {
   bool is_empty_ = true;
 };
 
+/// A part of a program that has a name, such as a layer: Program::scope makes it.
+class COCONET_API Scope {
+ public:
+  /// Ends it: names are again what they were before.
+  ~Scope();
+  /// What is moved from ends nothing.
+  Scope(Scope&& other) noexcept
+      : graph_(std::move(other.graph_)), outer_(std::move(other.outer_)) {}
+  Scope& operator=(Scope&&) = delete;
+
+ private:
+  friend class Program;
+  Scope(std::shared_ptr<ir::Graph> graph, std::string outer)
+      : graph_(std::move(graph)), outer_(std::move(outer)) {}
+
+  std::shared_ptr<ir::Graph> graph_;
+  std::string outer_;  ///< of the one around it
+};
+
 /// A distributed program under construction: a single-assignment graph over a mesh, which copies
 /// share. One thread at a time may make values and outputs, and no other may use the program
 /// meanwhile; when it is finished, several threads may read and compile it at once.
@@ -121,6 +140,11 @@ class COCONET_API Program {
   /// `parse` of a file's content.
   [[nodiscard]] static Program load(const std::filesystem::path& file, int ranks = 0);
 
+  /// While the result lives, the names of all values and outputs that are made begin with `name`
+  /// and a point, those that are given and those that the library gives: `q` in a scope "attention"
+  /// in a scope "layer3" is "layer3.attention.q". Dimensions keep their names. What `gradients`
+  /// makes of a value is named in its scope. Throws ProgramError for an empty name.
+  [[nodiscard]] Scope scope(const std::string& name);
   /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it
   /// must be given.
   Dim dim(std::string name, std::int64_t default_extent = 0);

@@ -134,6 +134,10 @@ void Graph::add(Node node) {
   nodes_.push_back(std::move(node));
 }
 
+std::string scope_of(const Node& node) {
+  return node.name.substr(0, node.name.rfind('.') + 1);
+}
+
 namespace {
 
 std::string automatic_name(const Graph& graph, const Node& node) {
@@ -141,8 +145,10 @@ std::string automatic_name(const Graph& graph, const Node& node) {
     const std::string wanted = graph.at(node.operands.front()).name + ".new";
     if (graph.name_free(wanted)) return wanted;
   }
-  const std::string stem(node.op == Op::reduction ? to_string(node.attributes.reduction)
-                                                  : to_string(node.op));
+  // Constants are of no scope: any may read the one that there is.
+  const std::string stem = fmt::format(
+      "{}{}", node.op == Op::constant ? "" : graph.scope,
+      node.op == Op::reduction ? to_string(node.attributes.reduction) : to_string(node.op));
   int number = graph.size();
   while (!graph.name_free(fmt::format("{}_{}", stem, number))) ++number;
   return fmt::format("{}_{}", stem, number);

@@ -80,6 +80,8 @@ class Graph {
   std::string name;
   Mesh mesh{{{"world", 1}}};
   std::vector<Dim> dims;  ///< the symbols, in order of declaration
+  /// What the names of values begin with that the building API makes now: nothing, or "layer3.".
+  std::string scope;
 
   [[nodiscard]] const Indexed<Node>& nodes() const { return nodes_; }  ///< by ValueId
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
@@ -141,6 +143,9 @@ class Graph {
   Indexed<int> fusion_of_;      ///< the first of `fusions_`; -1: none
   Indexed<char> arrives_, is_output_;
 };
+
+/// What the names of values begin with that are named as `node` is: "layer3." of "layer3.add_7".
+[[nodiscard]] std::string scope_of(const Node& node);
 
 /// The constant `number`: the one that there is, or a new one.
 ValueId constant_of(Graph& graph, double number);

@@ -52,6 +52,7 @@ void Value::require_exact(std::uint64_t constant) {
 Value Value::named(std::string name) const {
   const ir::Node& node = node_of(*this);
   if (name.empty()) throw ProgramError("'" + node.name + "' cannot be given an empty name");
+  name.insert(0, graph_->scope);
   if (name != node.name && !graph_->name_free(name)) {
     throw ProgramError("'" + node.name + "' cannot be named '" + name + "': program '" +
                        graph_->name + "' has a value or an output of that name");
@@ -93,6 +94,17 @@ Program Program::load(const std::filesystem::path& file, int ranks) {
                                       [&](const std::string& text) { return parse(text, ranks); });
 }
 
+Scope Program::scope(const std::string& name) {
+  if (name.empty()) throw ProgramError("a scope of program '" + graph_->name + "' needs a name");
+  Scope scope(graph_, graph_->scope);
+  graph_->scope += name + ".";
+  return scope;
+}
+
+Scope::~Scope() {
+  if (graph_ != nullptr) graph_->scope = outer_;
+}
+
 Dim Program::dim(std::string name, std::int64_t default_extent) {
   if (name.empty())
     throw ProgramError("a symbolic dimension of program '" + graph_->name + "' needs a name");
@@ -122,6 +134,7 @@ Value add_tensor(const std::shared_ptr<ir::Graph>& graph, ir::Op op, std::string
     throw ProgramError(fmt::format("{}{}{}' needs a name",
                                    (op == ir::Op::input ? "an input" : "a state"), " of program '",
                                    graph->name));
+  name.insert(0, graph->scope);
   return ir::value_of(graph, append(*graph, {.op = op,
                                              .name = std::move(name),
                                              .user_named = true,
@@ -181,11 +194,13 @@ Value Program::iota(const Shape& shape, DType dtype) {
 Value Program::scalar(std::string name) {
   if (name.empty()) throw ProgramError("a scalar of program '" + graph_->name + "' needs a name");
   return ir::value_of(
-      graph_, append(*graph_, {.op = ir::Op::scalar, .name = std::move(name), .user_named = true}));
+      graph_,
+      append(*graph_, {.op = ir::Op::scalar, .name = graph_->scope + name, .user_named = true}));
 }
 
 void Program::output(std::string name, const Value& value) {
   const ir::Node& node = node_of(value);
+  if (!name.empty()) name.insert(0, graph_->scope);
   const std::string what = "output '" + name + "' of program '" + graph_->name + "'";
   if (name.empty()) throw ProgramError("an output of program '" + graph_->name + "' needs a name");
   if (ir::graph_of(value) != graph_) throw ProgramError(what + " is a value of another program");

@@ -149,3 +149,45 @@ TEST_CASE("the gradients of a contraction are contractions") {
   CHECK(text.find("bsh,bsnd->hnd)") != std::string::npos);
   CHECK(text.find("transpose") == std::string::npos);
 }
+
+TEST_CASE("take is rows of a table by number, and its gradient adds up what is taken twice") {
+  for (const bool is_symbolic : {true, false}) {
+    Program p("p", Mesh({{"world", 2}}));
+    const Dim rows = is_symbolic ? p.dim("V") : Dim(3);
+    const Value table = p.state("table", f64, {rows, 2}, replicated);
+    const Value indices = p.input("indices", i32, {2, 2}, replicated);
+    const Value taken = take(table, indices);
+    CHECK(type_of(taken.named("taken")) == "taken: f64[2, 2, 2] replicated");
+    p.output("taken", taken);
+    const Value weights = p.input("weights", f64, {2, 2, 2}, replicated);
+    p.output("gradient", gradients(sum(taken * weights), {table})[0]);
+    // Each rank takes from its rows.
+    p.output("of slices", all_reduce(take(slice(table), indices), sum));
+    ir::Reference reference(*ir::graph_of(p), is_symbolic ? ir::Sizes{{"V", 3}} : ir::Sizes{});
+    const auto set = [&](const char* name, const ir::Data& all) {
+      reference.set(name, {all, all});
+    };
+    set("table", {10, 11, 20, 21, 30, 31});
+    set("indices", {2, 0, 7, -1});  // those outside are the nearest
+    set("weights", {1, 2, 3, 4, 5, 6, 7, 8});
+    reference.run({});
+    CHECK(reference.get("taken")[1] == ir::Data{30, 31, 10, 11, 30, 31, 10, 11});
+    CHECK(reference.get("of slices")[1] == reference.get("taken")[1]);
+    CHECK(reference.get("gradient")[1] == ir::Data{3 + 7, 4 + 8, 0, 0, 1 + 5, 2 + 6});
+  }
+}
+
+TEST_CASE("take says which tables and indices it takes") {
+  Program p("p", Mesh({{"world", 1}}));
+  const Value table = p.input("table", f32, {3, 2}, replicated);
+  const Value indices = p.input("indices", i32, {4}, replicated);
+  const auto refused = [](const Value& from, const Value& by) {
+    return refusal([&] { (void)take(from, by); });
+  };
+  const std::string start = "in program 'p', take: ";
+  CHECK(refused(table, table) ==
+        start + "table: f32[3, 2] replicated; indices are a tensor of i32 or i64");
+  CHECK(refused(indices, indices) ==
+        start + "indices: i32[4] replicated; the table is a tensor of floats, in rows");
+  CHECK(refused(table, 1) == start + "the indices must be a tensor of the table's program");
+}

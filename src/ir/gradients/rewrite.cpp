@@ -61,7 +61,10 @@ class Rewrite {
           return node.operands[1 - side];
       }
     }
-    if (!node.user_named) node.name.clear();  // which has its number
+    if (!node.user_named) {
+      graph_.scope = scope_of(node);
+      node.name.clear();  // which has its number
+    }
     return append(graph_, std::move(node));
   }
 

@@ -10,7 +10,7 @@ namespace coconet::programs {
 
 Value scalar_of(Program& program, const std::string& name) {
   const auto& graph = ir::graph_of(program);
-  const ir::ValueId known = graph->find(name);
+  const ir::ValueId known = graph->find(graph->scope + name);
   if (known >= 0 && graph->at(known).op == ir::Op::scalar) return ir::value_of(graph, known);
   return program.scalar(name);
 }
@@ -72,7 +72,8 @@ Value Step::scaled(const Value& value, double factor) {
 }
 
 Value Step::named(const Value& value, const std::string& name) const {
-  return ir::graph_of(program_)->name_free(name) ? value.named(name) : value;
+  const ir::Graph& graph = *ir::graph_of(program_);
+  return graph.name_free(graph.scope + name) ? value.named(name) : value;
 }
 
 void Step::prepare(std::vector<Training>& tensors, const LossScaler* scaler) {
