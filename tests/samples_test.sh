@@ -81,6 +81,14 @@ for rank in 0 1; do
     fail "03_train_digits has other states after it was resumed."
 done
 
+# Twenty steps on, the loss has come down from that of a guess, log(12), and all goes on from a checkpoint.
+run 09_gpt --steps 20 --checkpoint "$checkpoints/gpt"
+awk '$1 == "step" && $2 == 20 && $4 > 0 && $4 < 2.2 { found = 1 } END { exit !found }' <<<"$output" ||
+  fail "09_gpt learns nothing in 20 steps."
+grep -Eqx "held-out sums right: 0\.[0-9]+" <<<"$output" || fail "09_gpt does not say how many sums are right."
+run 09_gpt --steps 21 --checkpoint "$checkpoints/gpt" --resume 1
+grep -Fqx "going on after step 20" <<<"$output" || fail "09_gpt does not go on from its checkpoint."
+
 run 03_train_digits --dtype f16
 awk '/^test accuracy/ { found = $3 >= 0.95 } END { exit !found }' <<<"$output" ||
   fail "03_train_digits must reach an accuracy of 0.95 in f16, too."

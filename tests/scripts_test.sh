@@ -20,7 +20,7 @@ says() {
 run=$source_dir/samples/run.sh
 says 0 "usage: samples/run.sh [SAMPLE] [-n RANKS]" "$run" --help
 says 0 "  03_train_digits" "$run" --help
-says 1 "samples/run.sh: there is no sample '09_none'. The samples are: 01_allreduce_add 02_adam 03_train_digits 04_lamb_bert 05_model_parallel 06_pipeline 07_conjugate_gradients 08_application." \
+says 1 "samples/run.sh: there is no sample '09_none'. The samples are: 01_allreduce_add 02_adam 03_train_digits 04_lamb_bert 05_model_parallel 06_pipeline 07_conjugate_gradients 08_application 09_gpt." \
   "$run" 09_none
 says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got '0'." "$run" -n 0
 says 1 "samples/run.sh: -n takes a number of ranks, 1 or more, and got ''." "$run" 02_adam -n
