@@ -11,6 +11,7 @@
 struct GptSize {
   int vocabulary, length;  ///< tokens that there are, and of a sequence
   int layers, hidden, heads;
+  coconet::DType dtype = coconet::f32;  ///< of weights
 };
 
 /// Writes a transformer into a program: embedding, layers of causal self-attention and an MLP, and
@@ -42,7 +43,7 @@ class Gpt {
 
  private:
   Value weight(const char* name, coconet::Shape shape, int fan_in) {
-    const Value made = program_.state(name, coconet::f32, std::move(shape), coconet::replicated);
+    const Value made = program_.state(name, size_.dtype, std::move(shape), coconet::replicated);
     weights_.push_back({made, fan_in});
     return made;
   }
