@@ -1,5 +1,5 @@
-// Adamax, NAdam and RAdam as programs: optimizers that differ from Adam in how they use its
-// moments. Formulas and defaults are those of torch.optim (2.x).
+// The formulas of Adamax, NAdam and RAdam, optimizers that differ from Adam in how they use its
+// moments. They and the defaults are those of torch.optim (2.x).
 #include <cmath>
 #include <cstdint>
 #include <limits>

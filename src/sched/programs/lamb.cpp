@@ -1,4 +1,4 @@
-// LAMB as a program: Adam's direction, scaled by the norm of the parameters over its own, both of
+// The formula of LAMB: Adam's direction, scaled by the norm of the parameters over its own, both of
 // the whole tensor or, where parameters are scattered, of each buffer. Schedules know the values
 // `u`, `w_norm`, `u_norm` and `ratio`, and the sums of squares under the norms, `w_squares` and
 // `u_squares`.

@@ -1,4 +1,4 @@
-// LARS and NovoGrad as programs: like LAMB they work with norms, of the whole tensor or, where
+// The formulas of LARS and NovoGrad: like LAMB they work with norms, of the whole tensor or, where
 // parameters are scattered, of each buffer. Schedules know the values `w_norm` and `g_norm`, and
 // the sums of squares under them, `w_squares` and `g_squares`.
 #include "sched/programs/training.h"

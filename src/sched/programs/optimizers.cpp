@@ -1,4 +1,4 @@
-// SGD and the Adam family as programs. Formulas and defaults are those of torch.optim (2.x).
+// The formulas of SGD, Adam and AdamW. They and the defaults are those of torch.optim (2.x).
 #include <fmt/format.h>
 
 #include "coconet/error.h"

@@ -1,4 +1,4 @@
-// Rprop and Lion as programs: what a step takes from gradients is their sign. Rprop's formula and
+// The formulas of Rprop and Lion: what a step takes from gradients is their sign. Rprop's and its
 // defaults are those of torch.optim (2.x), Lion's those of its paper.
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
-// Adagrad, Adadelta and RMSprop as programs: a step is divided by the root of past gradients'
-// squares. Formulas and defaults are those of torch.optim (2.x).
+// The formulas of Adagrad, Adadelta and RMSprop: a step is divided by the root of past gradients'
+// squares. They and the defaults are those of torch.optim (2.x).
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
