@@ -42,10 +42,12 @@ namespace coconet {
 [[nodiscard]] COCONET_API Value swiglu(const Value& gate, const Value& value);
 
 /// The rows of `table` [V, ..] that `indices` [..], of i32 or i64, name, from 0 on: [.., ..], as
-/// numpy.take(table, indices, 0). An index outside is taken for the nearest row. It is a `contract`
-/// with an index's ones and zeros, [.., V] in memory: for tables of thousands of rows, rather than
-/// of millions. Rows of the table that are sliced give each rank its share of the result, which an
-/// all_reduce sums. Throws ProgramError where shapes or dtypes are others.
+/// numpy.take(table, indices, 0) of a table that is finite. An index outside is taken for the
+/// nearest row. It is a `contract` with an index's ones and zeros, [.., V] in memory: for tables of
+/// thousands of rows, rather than of millions, and what is not finite anywhere shows everywhere.
+/// Rows of the table that are sliced give each rank its share of the result, which an all_reduce
+/// sums. Along an axis one of the two may be divided over ranks, or both local. Throws ProgramError
+/// where shapes, dtypes or layouts are others.
 [[nodiscard]] COCONET_API Value take(const Value& table, const Value& indices);
 
 /// Options of `cross_entropy`.

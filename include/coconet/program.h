@@ -108,20 +108,18 @@ class COCONET_API Value {
 /// A part of a program that has a name, such as a layer: Program::scope makes it.
 class COCONET_API Scope {
  public:
-  /// Ends it: names are again what they were before.
+  /// Ends it, in any order: names no longer have its part.
   ~Scope();
   /// What is moved from ends nothing.
-  Scope(Scope&& other) noexcept
-      : graph_(std::move(other.graph_)), outer_(std::move(other.outer_)) {}
+  Scope(Scope&& other) noexcept : graph_(std::move(other.graph_)), number_(other.number_) {}
   Scope& operator=(Scope&&) = delete;
 
  private:
   friend class Program;
-  Scope(std::shared_ptr<ir::Graph> graph, std::string outer)
-      : graph_(std::move(graph)), outer_(std::move(outer)) {}
+  Scope(std::shared_ptr<ir::Graph> graph, int number) : graph_(std::move(graph)), number_(number) {}
 
   std::shared_ptr<ir::Graph> graph_;
-  std::string outer_;  ///< of the one around it
+  int number_;  ///< among those of the program
 };
 
 /// A distributed program under construction: a single-assignment graph over a mesh, which copies
@@ -142,8 +140,10 @@ class COCONET_API Program {
 
   /// While the result lives, the names of all values and outputs that are made begin with `name`
   /// and a point, those that are given and those that the library gives: `q` in a scope "attention"
-  /// in a scope "layer3" is "layer3.attention.q". Dimensions keep their names. What `gradients`
-  /// makes of a value is named in its scope. Throws ProgramError for an empty name.
+  /// in a scope "layer3" is "layer3.attention.q". Values that exist are named in full, as in
+  /// `may_slice`, and what is called after one has its scope, wherever it is made: an update, a
+  /// gradient, what an optimizer keeps of a weight. Dimensions and an optimizer's scalars are in no
+  /// scope. Throws ProgramError for an empty name.
   [[nodiscard]] Scope scope(const std::string& name);
   /// A symbolic dimension. `default_extent` is used when `compile` is given none; 0 means that it
   /// must be given.

@@ -111,8 +111,10 @@ struct ParameterOptions {
   std::vector<ParameterGroup> groups = {};
   /// Of weights of 16 bits; those of f32 and f64 are their own. Moments are f32 at least.
   MasterWeights master_weights = MasterWeights::copy;
-  std::uint64_t seed = 0;  ///< of stochastic rounding, with MasterWeights::none
-  /// Where the loss was multiplied by its scale.
+  /// Of stochastic rounding, with MasterWeights::none: of the i-th weight it is seed + i, so that
+  /// another step needs one farther off.
+  std::uint64_t seed = 0;
+  /// What the loss was multiplied by, where it was: programs::loss_scaler makes it, for one step.
   std::optional<LossScaler> scaler = {};
 };
 

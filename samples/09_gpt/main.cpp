@@ -126,6 +126,20 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+/// Writes the same weights on every rank, and returns how many numbers they are.
+std::size_t initialise(Executable& step, const std::vector<Gpt::Weight>& weights) {
+  std::mt19937 random(1);
+  std::size_t parameters = 0;
+  for (const auto& [weight, fan_in] : weights) {
+    std::vector<float> values(step.count(weight.name()), 1);
+    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(fan_in)));
+    if (fan_in > 0) std::ranges::generate(values, [&] { return normal(random); });
+    step.write_whole(weight.name(), values);
+    parameters += values.size();
+  }
+  return parameters;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -146,15 +160,7 @@ void run(const Options& options) {
       compile(answering(mesh, size, static_cast<int>(test.tokens.size()) / length), none, world);
   ask.share_states(step);
 
-  std::mt19937 random(1);  // the same weights on every rank
-  std::size_t parameters = 0;
-  for (const auto& [weight, fan_in] : weights) {
-    std::vector<float> values(step.count(weight.name()), 1);
-    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(fan_in)));
-    if (fan_in > 0) std::ranges::generate(values, [&] { return normal(random); });
-    step.write_whole(weight.name(), values);
-    parameters += values.size();
-  }
+  const std::size_t parameters = initialise(step, weights);
   const bool tells = world.rank() == 0;
   if (tells) {
     std::printf("%zu parameters, %d sums a step on %d ranks; compiled in %.1f s\n", parameters,

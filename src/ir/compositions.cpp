@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <limits>
 
 namespace coconet {
@@ -159,6 +160,24 @@ Value swiglu(const Value& gate, const Value& value) {
   return narrowed(opened * widened(value), gate.dtype());
 }
 
+namespace {
+
+/// Throws where `one` and `other` are divided over ranks otherwise than by `goes`, which an op that
+/// is composed would say of values that nobody wrote.
+void require_layouts(const Value& one, const Value& other, std::string_view taker,
+                     const std::function<bool(Placement, Placement)>& goes) {
+  const ir::Graph& graph = *graph_of(one);
+  for (std::size_t axis = 0; axis < graph.mesh.axes().size(); ++axis) {
+    if (goes(one.layout()[axis], other.layout()[axis])) continue;
+    throw ProgramError(fmt::format(
+        "in program '{}', {}: along axis '{}' {} and {} do not combine; all_gather one of them",
+        graph.name, taker, graph.mesh.axes()[axis].name, ir::describe(graph, ir::id_of(one)),
+        ir::describe(graph, ir::id_of(other))));
+  }
+}
+
+}  // namespace
+
 Value take(const Value& table, const Value& indices) {
   const auto& graph = graph_of(table, "take");
   ir::require_given(indices, "take");
@@ -171,6 +190,12 @@ Value take(const Value& table, const Value& indices) {
     fail(ir::describe(*graph, ir::id_of(table)) + "; the table is a tensor of floats, in rows");
   if (by.weak || (by.dtype != i32 && by.dtype != i64))
     fail(ir::describe(*graph, ir::id_of(indices)) + "; indices are a tensor of i32 or i64");
+  if (from.attributes.scattered)
+    fail(ir::describe(*graph, ir::id_of(table)) + ", scattered over buffers; a table is in one");
+  require_layouts(table, indices, "take", [](Placement of_table, Placement of_indices) {
+    return of_table == replicated || of_indices == replicated ||
+           (of_table == local && of_indices == local);
+  });
   const std::size_t rank = from.shape.size(), leading = by.shape.size();
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz";
   if (leading + rank > letters.size()) fail("tensors of so many dimensions are not taken from");
@@ -211,6 +236,17 @@ void check_labels(const Value& logits, const Value& labels, const CrossEntropyOp
     fail(fmt::format("{}; labels are numbers of classes in i32 or i64, one for each row of {}",
                      ir::describe(*graph, ir::id_of(labels)),
                      ir::describe(*graph, ir::id_of(logits))));
+  }
+  const auto classes = static_cast<int>(of.shape.size()) - 1;
+  require_layouts(logits, labels, "cross_entropy", [&](Placement of_logits, Placement of_labels) {
+    if (of_logits == sliced(classes)) return of_labels == replicated;
+    return of_logits == of_labels || of_logits == replicated || of_labels == replicated;
+  });
+  const std::int64_t most =
+      by.dtype == i32 ? std::numeric_limits<std::int32_t>::max() : std::int64_t{1} << 53;
+  if (options.ignored_label > most || options.ignored_label < -most) {
+    fail(fmt::format("ignored_label is {}; labels of {} go up to {}", options.ignored_label,
+                     to_string(by.dtype), most));
   }
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))

@@ -82,6 +82,8 @@ class Graph {
   std::vector<Dim> dims;  ///< the symbols, in order of declaration
   /// What the names of values begin with that the building API makes now: nothing, or "layer3.".
   std::string scope;
+  /// The scopes of the application that have not ended, each with a number of its own.
+  std::vector<std::pair<int, std::string>> scopes;
 
   [[nodiscard]] const Indexed<Node>& nodes() const { return nodes_; }  ///< by ValueId
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
@@ -142,6 +144,21 @@ class Graph {
   Indexed<ValueId> update_of_;  ///< by state; -1: none
   Indexed<int> fusion_of_;      ///< the first of `fusions_`; -1: none
   Indexed<char> arrives_, is_output_;
+};
+
+/// Sets what names begin with, until it goes.
+class InScope {
+ public:
+  InScope(Graph& graph, std::string scope) : graph_(graph), outer_(std::move(graph.scope)) {
+    graph_.scope = std::move(scope);
+  }
+  ~InScope() { graph_.scope = std::move(outer_); }
+  InScope(const InScope&) = delete;
+  InScope& operator=(const InScope&) = delete;
+
+ private:
+  Graph& graph_;
+  std::string outer_;
 };
 
 /// What the names of values begin with that are named as `node` is: "layer3." of "layer3.add_7".

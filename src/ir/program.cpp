@@ -94,15 +94,27 @@ Program Program::load(const std::filesystem::path& file, int ranks) {
                                       [&](const std::string& text) { return parse(text, ranks); });
 }
 
+namespace {
+
+void set_scope(ir::Graph& graph) {
+  graph.scope.clear();
+  for (const auto& [number, name] : graph.scopes) graph.scope += name + ".";
+}
+
+}  // namespace
+
 Scope Program::scope(const std::string& name) {
   if (name.empty()) throw ProgramError("a scope of program '" + graph_->name + "' needs a name");
-  Scope scope(graph_, graph_->scope);
-  graph_->scope += name + ".";
-  return scope;
+  const int number = graph_->scopes.empty() ? 0 : graph_->scopes.back().first + 1;
+  graph_->scopes.emplace_back(number, name);
+  set_scope(*graph_);
+  return {graph_, number};
 }
 
 Scope::~Scope() {
-  if (graph_ != nullptr) graph_->scope = outer_;
+  if (graph_ == nullptr) return;
+  std::erase_if(graph_->scopes, [&](const auto& scope) { return scope.first == number_; });
+  set_scope(*graph_);
 }
 
 Dim Program::dim(std::string name, std::int64_t default_extent) {

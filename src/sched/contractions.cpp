@@ -61,6 +61,13 @@ Letters multiplied(const Letters& given) {
   return direct;
 }
 
+/// Whether all dimensions are of a batch, so that there are no matrices.
+bool is_elementwise(const Letters& letters) {
+  const std::string& all = letters.result;
+  return letters.a.size() == all.size() && letters.b.size() == all.size() &&
+         letters.contracted().empty();
+}
+
 /// By dimension of a tensor with the letters `to`, the one of a tensor with the letters `from`.
 std::vector<int> permutation(const std::string& from, const std::string& to) {
   std::vector<int> dims;
@@ -87,9 +94,16 @@ class Expansion {
   void contract(ValueId id) {
     Node node = graph_.at(id);
     const Letters given = ir::letters_in(node.attributes.letters);
-    const Letters direct = multiplied(given);
+    const Letters direct = is_elementwise(given) ? Letters{given.result, given.result, given.result}
+                                                 : multiplied(given);
     for (const std::size_t side : {0, 1})
       node.operands[side] = transposed(node.operands[side], given.of(side), direct.of(side));
+    if (is_elementwise(given)) {
+      node.op = Op::multiply;
+      node.attributes = {};
+      rewriter_.set(id, rewriter_.add(std::move(node)));
+      return;
+    }
     node.attributes.letters = direct.str();
     if (direct.result == given.result) {
       rewriter_.set(id, rewriter_.add(std::move(node)));

@@ -130,6 +130,13 @@ TEST_CASE("letters that do not match are refused, naming the letter and the tens
         "one of them");
   CHECK(refused(whole, w, "mk,kn->mn") ==
         "'whole' is i32[4, 3] replicated; contract takes floats: cast it first");
+  Program listed("listed", Mesh({{"world", 2}}));
+  const Dim n = listed.dim("n");
+  const Value scattered = listed.scattered_state("scattered", f32, n, replicated);
+  CHECK(refused(scattered, scattered, "n,n->") ==
+        "'scattered' is f32[n] replicated, scattered over buffers, and libraries multiply what is "
+        "in one: contract a copy, 'scattered * 1'");
+  CHECK_NOTHROW(contract(scattered * 1, scattered * 1, "n,n->"));
   CHECK(refused(x, s, "mk,kn->mn") ==
         "along axis 'world' 'x' is f32[4, 3] replicated and 's' is f32[3, 5] sliced(0); the "
         "contracted dimension must be sliced on both sides or on none: slice 'x' alike, or "
@@ -189,5 +196,14 @@ TEST_CASE("take says which tables and indices it takes") {
         start + "table: f32[3, 2] replicated; indices are a tensor of i32 or i64");
   CHECK(refused(indices, indices) ==
         start + "indices: i32[4] replicated; the table is a tensor of floats, in rows");
+  Program two("two", Mesh({{"world", 2}}));
+  const Value rows = two.input("rows", f32, {4, 2}, sliced(0));
+  const Value own = two.input("own", i32, {3}, local);
+  const std::string before = two.str();
+  CHECK(
+      refused(rows, own) ==
+      "in program 'two', take: along axis 'world' rows: f32[4, 2] sliced(0) and own: i32[3] local "
+      "do not combine; all_gather one of them");
+  CHECK(two.str() == before);
   CHECK(refused(table, 1) == start + "the indices must be a tensor of the table's program");
 }

@@ -116,6 +116,16 @@ TEST_CASE("cross entropy says which shapes and dtypes it takes") {
         "cross_entropy was given an empty Value, which was declared and has not been assigned");
   CHECK(refused(1, y) ==
         "cross_entropy takes a tensor of a program, but its operand is the constant 1.000000");
+  const Value own = p.input("own", i32, {4}, local);
+  const Value classes_here = p.input("classes_here", f32, {4, 3}, sliced(1));
+  const std::string before = p.str();
+  CHECK(refused(classes_here, own) ==
+        start +
+            "along axis 'world' classes_here: f32[4, 3] sliced(1) and own: i32[4] local do not "
+            "combine; all_gather one of them");
+  CHECK(refused(x, y, {.ignored_label = std::int64_t{1} << 40}) ==
+        start + "ignored_label is 1099511627776; labels of i32 go up to 2147483647");
+  CHECK(p.str() == before);
   CHECK(refused(x, y, {.label_smoothing = 1.5}) ==
         start + "label_smoothing is 1.5; it must be in [0, 1]");
 }

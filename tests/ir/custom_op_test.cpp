@@ -330,6 +330,18 @@ TEST_CASE("an op may be defined again, and only alike") {
         "one has \"a * b + 1\"" +
             end);
 
+  // Of one operand, alike at 1 alone.
+  PointwiseDefinition squared = right("squared");
+  squared.arity = 1;
+  squared.device = "a * a";
+  squared.reference = [](double x, double, double) { return x * x; };
+  define_pointwise(squared);
+  squared.reference = [](double x, double, double) { return x; };
+  CHECK(refused(squared) ==
+        "pointwise op 'squared' is defined already, with a reference that "
+        "computes something else" +
+            end);
+
   (void)define_softplus();
   CHECK(&define_softplus().definition() == &define_softplus().definition());
 }

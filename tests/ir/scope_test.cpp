@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <optional>
+#include <vector>
 
 #include "coconet/functions.h"
 #include "coconet/programs.h"
@@ -38,12 +39,21 @@ TEST_CASE("names begin with the scopes that they are made in") {
   CHECK(refusal([&] { (void)p.scope(""); }) == "a scope of program 'p' needs a name");
 }
 
-TEST_CASE("scopes end in the order that they are ended in") {
+TEST_CASE("scopes end in any order") {
   Program p("p", Mesh({{"world", 1}}));
-  std::optional<Scope> first = p.scope("first");
-  const Scope moved = std::move(*first);
-  first.reset();
-  CHECK(p.scalar("a").name() == "first.a");
+  {
+    std::vector<Scope> both;
+    both.push_back(p.scope("a"));
+    both.push_back(p.scope("b"));
+    CHECK(p.scalar("x").name() == "a.b.x");
+  }
+  CHECK(p.scalar("x").name() == "x");
+  std::optional<Scope> layer;
+  layer.emplace(p.scope("l1"));
+  layer.emplace(p.scope("l2"));
+  CHECK(p.scalar("y").name() == "l2.y");
+  layer.reset();
+  CHECK(p.scalar("y").name() == "y");
 }
 
 TEST_CASE("gradients are named in the scopes of what they are of") {
@@ -71,4 +81,14 @@ TEST_CASE("gradients are named in the scopes of what they are of") {
   programs::adam(p, weights, made);
   CHECK(ir::graph_of(p)->find("l1.w.m") >= 0);
   CHECK(ir::graph_of(p)->find("lr") >= 0);
+  // What is called after a value has its scope, wherever it is made.
+  const Scope again = p.scope("l1");
+  const Value w = p.state("v", f32, {4}, replicated);
+  const std::vector<Value> more = gradients(sum(square(w)), {w});
+  CHECK(more[0].name() == "l1.v.grad");
+  programs::accumulate(p, more);
+  CHECK(ir::graph_of(p)->find("l1.v.grad.sum") >= 0);
+  programs::sgd(p, {w}, more);
+  CHECK(ir::graph_of(p)->find("l1.lr") < 0);
+  CHECK(ir::graph_of(p)->find("l1.v.new") >= 0);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -286,4 +287,75 @@ TEST_CASE("what a step over tensors is given wrongly is said, and the program st
           programs::rprop(program, {v}, {whole}, {}, {.groups = {{"v", 1, 0.1}}});
         }) == "in program 'step', rprop: the group 'v' has a weight_decay, which it does not");
   CHECK(program.str() == before);
+  CHECK(refused({v}, {whole}, {.groups = true}, {.groups = {{"v", 1, 0.1}}}) ==
+        "`groups` of the options are numbers for each buffer of a scattered weight, and v: f32[2] "
+        "replicated is none; give groups by name, ParameterOptions::groups");
+  const Value half = program.state("half", f16, {2}, replicated);
+  CHECK(refusal([&] {
+          programs::sgd(program, {half}, {halves}, {},
+                        {.master_weights = MasterWeights::remainders});
+        }) ==
+        "in program 'step', sgd: 'half': master weights are kept as remainders beside a model in "
+        "bf16, not in f16; keep copies of them");
+}
+
+TEST_CASE("a scaler, and a norm that is an output, serve one step") {
+  Program program("step", one_rank());
+  Program other("other", one_rank());
+  const Value a = program.state("a", f32, {2}, replicated);
+  const Value b = program.state("b", f32, {2}, replicated);
+  const Value g = program.input("g", f32, {2}, replicated);
+  // A value of a name that the step would give does not matter.
+  const Value taken = (g + 1).named("a.gradient");
+  const programs::LossScaler scaler = programs::loss_scaler(program);
+  const programs::LossScaler far = programs::loss_scaler(other);
+  const auto refused = [&](const Value& weight, const programs::SgdOptions& options,
+                           const std::optional<programs::LossScaler>& with) {
+    const std::string before = program.str() + other.str();
+    std::string text =
+        refusal([&] { programs::sgd(program, {weight}, {g}, options, {.scaler = with}); });
+    CHECK(program.str() + other.str() == before);
+    return text;
+  };
+  CHECK(refused(a, {}, far) ==
+        "in program 'step', sgd: '" + far.scale.name() + "' is a value of another Program");
+  CHECK(refused(a, {}, programs::LossScaler{}) ==
+        "in program 'step', sgd: an empty Value, which was declared and has not been assigned, is "
+        "no part of a LossScaler; programs::loss_scaler makes them");
+  programs::LossScaler wrong = scaler;
+  wrong.constants.growth_factor = 0;
+  CHECK(refused(a, {}, wrong) == "sgd: growth_factor is 0; it must be more than 1");
+  programs::sgd(program, {a}, {g}, {.max_norm = 1, .gradient_norm = true}, {.scaler = scaler});
+  CHECK(refused(b, {}, scaler) ==
+        "in program 'step', sgd: 'scale' serves another optimizer of the program already: one step "
+        "updates all weights whose loss a scaler scales");
+  CHECK(refused(b, {.gradient_norm = true}, {}) ==
+        "in program 'step', sgd: the program has an output 'gradient_norm' already; ask one "
+        "optimizer for it");
+  Program taking("taking", one_rank());
+  (void)taking.input("growth", f32, {}, replicated);
+  const std::string before = taking.str();
+  CHECK(refusal([&] { (void)programs::loss_scaler(taking); }) ==
+        "in program 'taking', 'growth' (state): the name is taken; every value needs a name of its "
+        "own");
+  CHECK(taking.str() == before);
+}
+
+TEST_CASE("sums of what is no gradient are refused, and leave nothing") {
+  Program program("step", one_rank());
+  const Value g = program.input("g", f32, {2}, replicated);
+  const Value whole = program.input("whole", i32, {2}, replicated);
+  const std::string before = program.str();
+  const auto refused = [&](const std::vector<Value>& gradients) {
+    std::string text = refusal([&] { programs::accumulate(program, gradients); });
+    CHECK(program.str() == before);
+    return text;
+  };
+  CHECK(refused({g, g}) ==
+        "in program 'step', 'g.sum' (state): the name is taken; every value needs a name of its "
+        "own");
+  CHECK(refused({g, 1.0}) == "in program 'step', accumulate: a constant is no gradient");
+  CHECK(refused({g, whole}) ==
+        "in program 'step', accumulate: whole: i32[2] replicated; gradients are tensors of floats");
+  CHECK(programs::accumulate(program, {g}).size() == 1);
 }

@@ -46,7 +46,7 @@ class Walk {
     std::vector<ValueId> found;
     for (const Value& value : of) found.push_back(id_of(gradient_of(value)));
     found = rewrite_from(*graph_, first_made_, contributions_.in_order, found);
-    graph_->scope = scope_;
+    graph_->scope.clear();  // the names begin with those of `of`
     std::vector<Value> named;
     for (std::size_t i = 0; i < of.size(); ++i) {
       const bool has_name = found[i] < first_made_ || graph_->at(found[i]).user_named;
@@ -172,14 +172,13 @@ class Walk {
 
   [[nodiscard]] std::string free_name(const std::string& wanted) const {
     std::string name = wanted;
-    for (int number = 2; !graph_->name_free(scope_ + name); ++number)
+    for (int number = 2; !graph_->name_free(name); ++number)
       name = fmt::format("{}.{}", wanted, number);
     return name;
   }
 
   const std::shared_ptr<Graph> graph_;
   const ValueId loss_;
-  const std::string scope_ = graph_->scope;
   const ValueId first_made_ = graph_->size();
   Indexed<char> depends_;  ///< on a value that is asked for, by value
   Contributions contributions_;
@@ -241,12 +240,11 @@ std::vector<Value> gradients(const Value& loss, const std::vector<Value>& of) {
   ir::check_loss(*graph, graph->at(ir::id_of(loss)));
   for (const Value& value : of) ir::check_asked(graph, value);
   const ir::ValueId before = graph->size();
-  const std::string scope = graph->scope;
+  const ir::InScope none(*graph, "");
   try {
     return ir::Walk(loss, of).run(of);
   } catch (...) {
     graph->drop_from(before);  // the program stays as it was
-    graph->scope = scope;
     throw;
   }
 }

@@ -24,6 +24,12 @@ void check_operand(const Graph& graph, const Node& node, const Letters& letters,
                    std::size_t index) {
   const Node& from = operand(graph, node, index);
   const std::string& own = letters.of(index);
+  if (from.attributes.scattered) {
+    fail(graph, node,
+         operand_text(graph, from) +
+             ", scattered over buffers, and libraries multiply what is in one: contract a copy, '" +
+             from.name + " * 1'");
+  }
   if (own.size() != from.shape.size()) {
     fail(graph, node,
          fmt::format("{}, but its letters '{}' are {}; each dimension has one",

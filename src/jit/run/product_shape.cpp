@@ -107,15 +107,20 @@ class Product {
            std::ranges::any_of(dims_, [](const Dimension& dim) { return is_kept(dim, right); });
   }
 
-  /// Makes one of `inner` and the next outer dimension where the tensors at `places` hold them so.
+  /// Whether the tensors at `places` hold `inner` and the next outer dimension as one.
+  static bool are_one(const Dimension& inner, const Dimension& outer,
+                      std::initializer_list<Place> places) {
+    if (inner.extent == 0 || outer.extent == 0) return true;  // of which nothing is read
+    return std::ranges::all_of(places, [&](Place place) {
+      return outer.strides[place] == inner.strides[place] * inner.extent;
+    });
+  }
+
+  /// Makes one of them where they are, and libraries count so far.
   static bool joined(Dimension& inner, const Dimension& outer,
                      std::initializer_list<Place> places) {
-    const std::int64_t extent = inner.extent * outer.extent;
-    if (extent > largest_int) return false;
-    for (const Place place : places) {
-      if (outer.strides[place] != inner.strides[place] * inner.extent) return false;
-    }
-    inner.extent = extent;
+    if (!are_one(inner, outer, places) || inner.extent * outer.extent > largest_int) return false;
+    inner.extent *= outer.extent;
     return true;
   }
 
@@ -123,7 +128,8 @@ class Product {
     if (terms_.empty()) return {1, {1, 1, 0}};
     Dimension all = terms_.back();
     for (std::size_t i = terms_.size() - 1; i-- > 0;) {
-      if (!joined(all, terms_[i], {left, right}) && terms_[i].extent != 1) refuse();
+      if (!are_one(all, terms_[i], {left, right}) && terms_[i].extent != 1) refuse();
+      all.extent *= terms_[i].extent;
     }
     return all;
   }

@@ -2,15 +2,14 @@
 // evaluate those in either order, and a program must be the same whoever compiled it.
 #include "sched/programs/step.h"
 
-#include "ir/access.h"
-#include "ir/graph.h"
 #include "sched/programs/training.h"
 
 namespace coconet::programs {
 
 Value scalar_of(Program& program, const std::string& name) {
   const auto& graph = ir::graph_of(program);
-  const ir::ValueId known = graph->find(graph->scope + name);
+  const ir::InScope none(*graph, "");
+  const ir::ValueId known = graph->find(name);
   if (known >= 0 && graph->at(known).op == ir::Op::scalar) return ir::value_of(graph, known);
   return program.scalar(name);
 }
@@ -35,7 +34,15 @@ LossScaler made_scaler(Program& program, const LossScale& constants) {
 
 LossScaler loss_scaler(Program& program, const LossScale& constants) {
   require_constants("loss_scaler", constants);
-  return made_scaler(program, constants);
+  const auto& graph = ir::graph_of(program);
+  const ir::InScope none(*graph, "");
+  const ir::ValueId before = graph->size();
+  try {
+    return made_scaler(program, constants);
+  } catch (...) {
+    graph->drop_from(before);
+    throw;
+  }
 }
 
 Step::Step(Program& program, std::string_view name, const TrainingOptions& asked, DType widest)
@@ -55,17 +62,20 @@ const Value& Step::given_t() {
 }
 
 const Value& Step::t() {
+  const ir::InScope none(*ir::graph_of(program_), "");
   if (!t_) t_ = skipped_ ? given_t() - cast(*skipped_, DType::f64) : given_t();
   return *t_;
 }
 
 const Value& Step::per_microbatch() {
+  const ir::InScope none(*ir::graph_of(program_), "");
   if (!per_microbatch_) per_microbatch_ = 1 / scalar_of(program_, "microbatches");
   return *per_microbatch_;
 }
 
 Value Step::scaled(const Value& value, double factor) {
   if (factor == 1) return value;
+  const ir::InScope none(*ir::graph_of(program_), "");
   const std::pair key(ir::id_of(value), factor);
   if (!scaled_.contains(key)) scaled_[key] = value * factor;
   return scaled_[key];
@@ -85,6 +95,7 @@ void Step::unscale(std::vector<Training>& tensors, const LossScaler& scaler) {
   const LossScale& constants = scaler.constants;
   Value least;
   for (const Training& tensor : tensors) {
+    const ir::InScope scope(*ir::graph_of(program_), tensor.scope);
     const Value finite_ones = select(isfinite(tensor.gradient), 1, 0, DType::f32);
     const Value all = min(finite_ones);
     least = least.is_empty() ? all : minimum(least, all);
@@ -103,7 +114,9 @@ void Step::unscale(std::vector<Training>& tensors, const LossScaler& scaler) {
   const Value failed = scaler.skipped + 1;
   coconet::update(scaler.skipped, select(*finite_, scaler.skipped, failed));
   for (Training& tensor : tensors) {
-    const Value inverse = tensor.number(once([&] { return 1 / scaler.scale; }));
+    const Value factor = once([&] { return 1 / scaler.scale; });
+    const ir::InScope scope(*ir::graph_of(program_), tensor.scope);
+    const Value inverse = tensor.number(factor);
     tensor.gradient = tensor.gradient * inverse;
   }
 }
@@ -111,6 +124,7 @@ void Step::unscale(std::vector<Training>& tensors, const LossScaler& scaler) {
 void Step::clip(std::vector<Training>& tensors) {
   if (options.max_value > 0) {
     for (Training& tensor : tensors) {
+      const ir::InScope scope(*ir::graph_of(program_), tensor.scope);
       const Value at_least = maximum(tensor.gradient, -options.max_value);
       tensor.gradient = minimum(at_least, options.max_value);
     }
@@ -119,6 +133,7 @@ void Step::clip(std::vector<Training>& tensors) {
   // Of all parameters, whether or not they are scattered.
   Value squares;
   for (const Training& tensor : tensors) {
+    const ir::InScope scope(*ir::graph_of(program_), tensor.scope);
     const Value own = sum(square(tensor.gradient));
     const Value widened = own.dtype() == wide ? own : cast(own, wide);
     squares = squares.is_empty() ? widened : squares + widened;
@@ -127,7 +142,10 @@ void Step::clip(std::vector<Training>& tensors) {
   norm_ = size;
   if (options.max_norm == 0) return;
   const Value factor = minimum(options.max_norm / (size + 1e-6), 1);
-  for (Training& tensor : tensors) tensor.gradient = tensor.gradient * tensor.number(factor);
+  for (Training& tensor : tensors) {
+    const ir::InScope scope(*ir::graph_of(program_), tensor.scope);
+    tensor.gradient = tensor.gradient * tensor.number(factor);
+  }
 }
 
 void Step::finish() {

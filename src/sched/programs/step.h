@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "coconet/programs.h"
+#include "ir/access.h"
+#include "ir/graph.h"
 
 namespace coconet::programs {
 
@@ -38,13 +40,14 @@ class Step {
   template <class Make>
   Value once(Make make) {
     const auto found = made_once_.find(typeid(Make));
-    return found != made_once_.end() ? found->second
-                                     : made_once_.emplace(typeid(Make), make()).first->second;
+    if (found != made_once_.end()) return found->second;
+    const ir::InScope none(*ir::graph_of(program_), "");
+    return made_once_.emplace(typeid(Make), make()).first->second;
   }
 
   /// `value` times `factor`, for any of the tensors.
   Value scaled(const Value& value, double factor);
-  /// `value` called `name`, unless another step of the program has taken that.
+  /// `value` called `name`, unless another value of the program is.
   [[nodiscard]] Value named(const Value& value, const std::string& name) const;
 
   /// Unscales and clips the gradients of `tensors`, which are all that the step updates, and
@@ -60,7 +63,6 @@ class Step {
   [[nodiscard]] Value if_taken(const Value& value, const Value& before) const;
 
  private:
-  const Value& scalar(std::optional<Value>& known, const char* name);
   void unscale(std::vector<Training>& tensors, const LossScaler& scaler);
   void clip(std::vector<Training>& tensors);
 
@@ -73,7 +75,7 @@ class Step {
   std::map<std::pair<int, double>, Value> scaled_;  ///< by the value's number and the factor
 };
 
-/// The scalar `name` of `program`: the one that there is, or a new one.
+/// The scalar `name` of `program`, in no scope: the one that there is, or a new one.
 [[nodiscard]] Value scalar_of(Program& program, const std::string& name);
 
 /// The states of dynamic loss scaling, whose constants must be in their ranges.

@@ -38,8 +38,14 @@ class Check {
   }
 
   void groups(const std::vector<ParameterGroup>& groups, const std::vector<Value>& weights,
-              bool has_weight_decay) const {
+              bool has_weight_decay, const TrainingOptions& options) const {
     for (const ParameterGroup& group : groups) {
+      if (group.weight_decay && options.groups) {
+        fail(
+            fmt::format("the group '{}' has a weight_decay, and so has each buffer by `groups` of "
+                        "the options; one of them decides",
+                        group.names));
+      }
       const std::string owner = fmt::format("{}, group '{}'", optimizer_, group.names);
       require_in_range(owner, "lr_scale", group.lr_scale, from_0);
       if (group.weight_decay) require_in_range(owner, "weight_decay", *group.weight_decay, from_0);
@@ -54,6 +60,32 @@ class Check {
       fail(fmt::format("no weight is like the group '{}'; they are {}", group.names,
                        fmt::join(names, ", ")));
     }
+  }
+
+  /// The scaler of a loss, of which no other step has taken the states.
+  void scaler(const LossScaler& scaler) const {
+    for (const Value* const value : {&scaler.scale, &scaler.state, &scaler.growth, &scaler.skipped})
+      own(*value, "part of a LossScaler; programs::loss_scaler makes them");
+    require_constants(optimizer_, scaler.constants);
+    if (graph_->update_of(ir::id_of(scaler.state)) >= 0) {
+      fail(
+          fmt::format("'{}' serves another optimizer of the program already: one step updates all "
+                      "weights whose loss a scaler scales",
+                      scaler.state.name()));
+    }
+  }
+
+  void outputs(const TrainingOptions& options) const {
+    if (options.gradient_norm && graph_->find_output("gradient_norm") >= 0)
+      fail("the program has an output 'gradient_norm' already; ask one optimizer for it");
+  }
+
+  /// A gradient of any shape and layout.
+  void floats(const Value& gradient) const {
+    own(gradient, "gradient");
+    const ir::Node& node = graph_->at(ir::id_of(gradient));
+    if (node.weak || !is_float(node.dtype))
+      fail(describe(gradient) + "; gradients are tensors of floats");
   }
 
   [[noreturn]] void fail(const std::string& message) const {
@@ -116,9 +148,14 @@ class Check {
 };
 
 /// A weight's: one dtype for all where that has 32 bits or more.
-Precision precision_of(const Value& weight, const ParameterOptions& parameters, std::size_t index) {
+Precision precision_of(const Value& weight, const ParameterOptions& parameters, std::size_t index,
+                       const Check& check) {
   if (!is_16_bit(weight.dtype())) return weight.dtype();
-  return mixed(weight.dtype(), parameters.master_weights, parameters.seed + index);
+  try {
+    return mixed(weight.dtype(), parameters.master_weights, parameters.seed + index);
+  } catch (const ProgramError& error) {
+    check.fail(fmt::format("'{}': {}", weight.name(), error.what()));
+  }
 }
 
 const ParameterGroup* group_of(const Value& weight, const std::vector<ParameterGroup>& groups) {
@@ -137,7 +174,9 @@ std::vector<Value> add_steps(std::string_view name, const TrainingOptions& optio
                              const Formula& formula) {
   const Check check(name, program);
   check.tensors(weights, gradients, options);
-  check.groups(parameters.groups, weights, has_weight_decay);
+  check.groups(parameters.groups, weights, has_weight_decay, options);
+  check.outputs(options);
+  if (parameters.scaler) check.scaler(*parameters.scaler);
   if (options.loss_scaling) {
     check.fail(
         "loss scaling is asked for by ParameterOptions::scaler, whose `scale` the loss is "
@@ -146,11 +185,12 @@ std::vector<Value> add_steps(std::string_view name, const TrainingOptions& optio
   std::vector<Precision> precisions;
   DType widest = DType::f32;
   for (const Value& weight : weights) {
-    precisions.push_back(precision_of(weight, parameters, precisions.size()));
+    precisions.push_back(precision_of(weight, parameters, precisions.size(), check));
     if (weight.dtype() == DType::f64) widest = DType::f64;
   }
   const std::shared_ptr<ir::Graph>& graph = ir::graph_of(program);
   const ir::ValueId before = graph->size();
+  const ir::InScope none(*graph, "");  // names begin with those of the weights
   try {
     Step step(program, name, options, widest);
     std::vector<Training> tensors;
@@ -161,6 +201,7 @@ std::vector<Value> add_steps(std::string_view name, const TrainingOptions& optio
     step.prepare(tensors, parameters.scaler ? &*parameters.scaler : nullptr);
     std::vector<Value> results;
     for (Training& tensor : tensors) {
+      const ir::InScope scope(*graph, tensor.scope);
       formula(tensor);
       results.push_back(tensor.result());
     }
@@ -173,20 +214,27 @@ std::vector<Value> add_steps(std::string_view name, const TrainingOptions& optio
 }
 
 std::vector<Value> accumulate(Program& program, const std::vector<Value>& gradients) {
-  std::vector<Value> sums;
-  if (gradients.empty()) return sums;
-  const Value first = scalar_of(program, "first");
-  const Value begins = equal(first, 1);
-  for (const Value& gradient : gradients) {
-    ir::require_given(gradient, "accumulate");
-    const Value wide = ir::widened(gradient);
-    const Value so_far = program.state(gradient.name() + ".sum", wide.dtype(), gradient.shape(),
-                                       layout_of(gradient));
-    const Value added = so_far + wide;
-    // No product with 0: it would keep what was not a number.
-    sums.push_back(update(so_far, select(begins, wide, added)));
+  const std::shared_ptr<ir::Graph>& graph = ir::graph_of(program);
+  const Check check("accumulate", program);
+  for (const Value& gradient : gradients) check.floats(gradient);
+  const ir::ValueId before = graph->size();
+  const ir::InScope none(*graph, "");
+  try {
+    std::vector<Value> sums;
+    for (const Value& gradient : gradients) {
+      const Value begins = equal(scalar_of(program, "first"), 1);
+      const Value wide = ir::widened(gradient);
+      const Value so_far = program.state(gradient.name() + ".sum", wide.dtype(), gradient.shape(),
+                                         layout_of(gradient));
+      const Value added = so_far + wide;
+      // No product with 0: it would keep what was not a number.
+      sums.push_back(update(so_far, select(begins, wide, added)));
+    }
+    return sums;
+  } catch (...) {
+    graph->drop_from(before);
+    throw;
   }
-  return sums;
 }
 
 #define COCONET_OPTIMIZER(name, Options, summary)                                               \

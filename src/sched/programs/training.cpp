@@ -21,15 +21,16 @@ Layout layout_of(const Value& value) {
 }
 
 Training::Training(Program& of, Step& shared, Precision dtypes, const Value& weights,
-                   const Value& given, std::string prefix, const ParameterGroup* group)
+                   const Value& given, std::string named_in, const ParameterGroup* group)
     : program(of),
       step(shared),
       precision(dtypes),
       wide(dtypes.master == DType::f64 ? DType::f64 : DType::f32),
       w(weights),
       lr(step.lr),
-      prefix_(std::move(prefix)),
+      scope(std::move(named_in)),
       scattered_(ir::graph_of(w)->at(ir::id_of(w)).attributes.scattered) {
+  const ir::InScope in_scope(*ir::graph_of(program), scope);
   if (group != nullptr) group_ = *group;
   parameters = precision.mixed() ? master_weights() : loaded(w);
   gradient = of_batch(given);
@@ -52,7 +53,7 @@ Value Training::state(const char* name, DType dtype,
                       Shape shape) {  // NOLINT: a copy, as making it moves values
   // What has another shape, of numbers of all parameters, every rank has whole.
   const Layout layout = shape == w.shape() ? layout_of(w) : replicated;
-  const Value made = program.state(prefix_ + name, dtype, shape, layout);
+  const Value made = program.state(name, dtype, shape, layout);
   const bool is_replicated = std::ranges::find(made.layout(), replicated) != made.layout().end();
   if (is_replicated && !shape.empty()) program.may_slice({made.name()});
   return made;
@@ -60,7 +61,7 @@ Value Training::state(const char* name, DType dtype,
 
 Value Training::of_buffers(const char* name) {
   const Dim buffers = program.buffers(w.shape().front());
-  return widened(program.input(prefix_ + name, precision.master, {buffers}, replicated));
+  return widened(program.input(name, precision.master, {buffers}, replicated));
 }
 
 State Training::master_weights() {

@@ -50,13 +50,14 @@ struct Training {
   Precision precision;
   DType wide;  ///< what it computes in: f64 where moments are f64, else f32
   Value w;
-  Value lr;          ///< the scalar; `rate` is what parameters move by
-  State parameters;  ///< what the optimizer updates: w, or in mixed precision the master weights
-  Value gradient;    ///< of one batch in `wide`, unscaled and clipped by Step::prepare
+  Value lr;           ///< the scalar; `rate` is what parameters move by
+  State parameters;   ///< what the optimizer updates: w, or in mixed precision the master weights
+  Value gradient;     ///< of one batch in `wide`, unscaled and clipped by Step::prepare
+  std::string scope;  ///< what is made for it is named in
 
-  /// Of the parameters `w` with their complete gradient. `prefix` begins the names of its states.
+  /// Of the parameters `w` with their complete gradient.
   Training(Program& program, Step& step, Precision precision, const Value& w, const Value& gradient,
-           std::string prefix, const ParameterGroup* group);
+           std::string scope, const ParameterGroup* group);
 
   /// A state like the parameters.
   State moment(const char* name) { return loaded(state(name, precision.master, w.shape())); }
@@ -85,9 +86,9 @@ struct Training {
   [[nodiscard]] Value norm(const Value& value, const std::string& name) const {
     return named(sqrt(squares(value, name)), name + "_norm");
   }
-  /// `value` under a name that begins as those of the tensor's states.
+  /// `value` called `name` in the scope, unless the application has a value of that name.
   [[nodiscard]] Value named(const Value& value, const std::string& name) const {
-    return value.named(prefix_ + name);
+    return step.named(value, name);
   }
   /// Ends the step: the parameters become `value`.
   void finish(const Value& value);
@@ -112,7 +113,6 @@ struct Training {
   /// The gradient, divided by the number of batches that it is of.
   [[nodiscard]] Value of_batch(const Value& gradient) const;
 
-  std::string prefix_;
   bool scattered_;
   std::optional<ParameterGroup> group_;
   Value result_;

@@ -121,3 +121,16 @@ TEST_CASE("the products of attention and of its gradients copy nothing") {
   }
   CHECK(products == 6 + 9);
 }
+
+TEST_CASE("contractions over slices equal the reference, also where slices are empty") {
+  Program program("slices", Mesh({{"world", 3}}));
+  const Dim S = program.dim("S");
+  const Value x = program.input("x", f32, {2, S, 6}, sliced(1));
+  const Value w = program.state("w", f32, {6, 5}, replicated);
+  const Value y = contract(x, w, "bsh,hf->bsf").named("y");
+  program.output("w.gradient", gradients(sum(square(y)), {w})[0]);
+  program.output("products", contract(x, x, "bsh,bsh->bsh").named("products"));
+  program.output("turned", contract(x, x, "bsh,bsh->hsb").named("turned"));
+  program.output("total", contract(x, x, "bsh,bsh->").named("total"));
+  require_conforms(program, Schedule("none"), 3, {Sizes{{"S", 4}}, Sizes{{"S", 1}}, {{"S", 7}}});
+}
