@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../cmake/setup.sh"
 
 # Programs and the ranks that each runs on.
 declare -A ranks_of=([adam]="2" [optimizers]="2" [collectives]="2 4" [scattered]="2" [algorithms]="2 4" [blocks]="2 4" [kernels]="2"
-  [matmul]="2" [cores]="1" [functions]="1" [sweep]="2" [checkpoint]="1 2" [planning]="1")
+  [matmul]="2" [cores]="1" [functions]="1" [sweep]="2" [checkpoint]="1 2" [planning]="1" [training]="2")
 parts=(adam optimizers collectives scattered algorithms blocks kernels matmul cores)
 
 usage() {
@@ -15,7 +15,7 @@ usage: bench/run.sh [--quick] [--json FILE] [PART]...
 Installs what is missing (with apt, as root or with sudo), builds into build/release, and times steps of this library
 against MPI. The peers of adam, optimizers and collectives run under every MPI that is here, in turn with this library, each with
 ranks of its own: Open MPI, MPICH with its headers (Debian's libmpich-dev), and Intel MPI where I_MPI_ROOT says (PyPI's impi-rt
-and impi-devel in a virtual environment). The parts, all of them but functions, sweep, checkpoint and planning unless some are named:
+and impi-devel in a virtual environment). The parts, all of them but functions, sweep, checkpoint, planning and training unless some are named:
   adam        one Adam step of f32 parameters on 2 ranks, under each of its schedules, and under the one that compile() chooses
               when it is told none ("automatic"; what was tuned here counts, unless COCONET_TUNE is off)
   optimizers  one step of every shipped optimizer in f32, and of Adam in mixed precision, fused, automatic and unfused, on 2 ranks;
@@ -45,7 +45,10 @@ and impi-devel in a virtual environment). The parts, all of them but functions, 
   planning    no step: a training step of 22 and 44 transformer layers, 10,000 and 20,000 values with their gradients and AdamW,
               built, rewritten by 25 steps of a schedule, lowered and written as kernels. The floor is a program of fewer
               values, as many times as it takes: 1 is linear
-A row a contestant and number of elements, but for sweep:
+  training    the whole training step of samples/09_gpt with 4 layers of width 256 and 8 sequences of 128 tokens a rank, on 2
+              ranks of a thread, beside PyTorch's, eager, with DistributedDataParallel over gloo, where \$PYTHON (python3) has
+              torch: in turns, three times. A row: time of a step, what of it is outside matrix products, and the most memory
+A row a contestant and number of elements, but for sweep and training:
   ms           this library
   peer_ms      MPI_Allreduce, then the update as a vectorized loop, two where it needs norms, with the gradient in place or
                not, and 16-bit ones widened or added by an operation of the program's own, whichever is faster; of blocks the
@@ -164,12 +167,27 @@ start_torch() {
   others=(--other-mpi "PyTorch=$file")
 }
 
+# Takes turns with PyTorch, which is a job of its own.
+train() {
+  local python=${PYTHON:-python3} torch=true
+  "$python" -c 'import torch' 2>/dev/null || torch=false
+  $torch || echo "$python has no torch: training has no peer."
+  for _ in 1 2 3; do
+    mpirun -n "$ranks" "${oversubscribe[@]}" "$root/build/release/bin/training"
+    ! $torch || OMP_NUM_THREADS=1 "$python" "$root/bench/torch_training.py" "$ranks" 15
+  done
+}
+
 objects=()
 for part in "${chosen[@]}"; do
   for ranks in ${ranks_of[$part]}; do
     # Where there are fewer cores the ranks must take turns, and MPI is to be told.
     oversubscribe=()
     (($(nproc) >= ranks)) || oversubscribe=(--oversubscribe)
+    if [[ $part == training ]]; then
+      train
+      continue
+    fi
     [[ $part != cores ]] || oversubscribe=(--bind-to none)
     compilers=("${COCONET_CXX-}")
     [[ ! $part =~ ^(functions|sweep)$ || -n ${COCONET_CXX-} ]] || compilers=(g++ clang++)

@@ -56,8 +56,8 @@ class Descent {
  private:
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  /// Of programs that are tried, values in all: some seconds. Beyond, what is found is taken.
-  static constexpr std::int64_t most_seen = 1 << 20;
+  /// Of programs that are tried, values in all: about a second. Beyond, what is found is taken.
+  static constexpr std::int64_t most_seen = 1 << 18;
 
   void go_to(Scheduled next) {
     at_ = std::move(next);
