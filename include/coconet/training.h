@@ -109,7 +109,9 @@ struct ParameterGroup {
 struct ParameterOptions {
   /// A weight is of the first group whose pattern its name is like, and of none where none is.
   std::vector<ParameterGroup> groups = {};
-  /// Of weights of 16 bits; those of f32 and f64 are their own. Moments are f32 at least.
+  /// Of weights of 16 bits; those of f32 and f64 are their own. Copies are states "w1.master",
+  /// which the application sets to the weights' values before the first step. Moments are f32 at
+  /// least.
   MasterWeights master_weights = MasterWeights::copy;
   /// Of stochastic rounding, with MasterWeights::none: of the i-th weight it is seed + i, so that
   /// another step needs one farther off.
