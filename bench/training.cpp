@@ -29,8 +29,7 @@ Program training_step(const Mesh& mesh, std::vector<Gpt::Weight>& made) {
   const Value loss = cross_entropy(gpt.logits(text), labels);
   program.output("loss", loss);
   made = gpt.weights();
-  std::vector<Value> weights;
-  for (const Gpt::Weight& weight : made) weights.push_back(weight.value);
+  const std::vector<Value> weights = gpt.values();
   programs::adamw(program, weights, gradients(loss, weights), {.max_norm = 1.0});
   return program;
 }
@@ -44,15 +43,8 @@ void run(int steps) {
   const World world = World::mpi();
   std::vector<Gpt::Weight> weights;
   Executable step = compile(training_step(Mesh::over(world), weights), Schedule("none"), world);
-  std::mt19937 random(1);
-  for (const auto& [weight, fan_in] : weights) {
-    std::vector<float> values(step.count(weight.name()), 1);
-    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(fan_in)));
-    if (fan_in > 0) {
-      for (float& value : values) value = normal(random);
-    }
-    step.write_whole(weight.name(), values);
-  }
+  (void)initialise(step, weights);
+  std::mt19937 random(2);
   std::vector<int> tokens(step.count("text")), labels(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<int>(random() % vocabulary);

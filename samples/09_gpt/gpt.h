@@ -1,7 +1,9 @@
 // A decoder-only transformer, of which only the forward pass is written.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +42,12 @@ class Gpt {
     int fan_in;
   };
   [[nodiscard]] const std::vector<Weight>& weights() const { return weights_; }
+  /// The weights alone.
+  [[nodiscard]] std::vector<Value> values() const {
+    std::vector<Value> values;
+    for (const Weight& weight : weights_) values.push_back(weight.value);
+    return values;
+  }
 
  private:
   Value weight(const char* name, coconet::Shape shape, int fan_in) {
@@ -79,3 +87,17 @@ class Gpt {
   const GptSize size_;
   std::vector<Weight> weights_;
 };
+
+/// Writes the same weights on every rank, and returns how many numbers they are.
+inline std::size_t initialise(coconet::Executable& step, const std::vector<Gpt::Weight>& weights) {
+  std::mt19937 random(1);
+  std::size_t parameters = 0;
+  for (const auto& [weight, fan_in] : weights) {
+    std::vector<float> values(step.count(weight.name()), 1);
+    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(fan_in)));
+    if (fan_in > 0) std::ranges::generate(values, [&] { return normal(random); });
+    step.write_whole(weight.name(), values);
+    parameters += values.size();
+  }
+  return parameters;
+}

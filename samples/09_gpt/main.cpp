@@ -73,8 +73,7 @@ Program training_step(const Mesh& mesh, const GptSize& size, int batch,
   const Value loss = cross_entropy(gpt.logits(tokens), labels);
   program.output("loss", loss);
   made = gpt.weights();
-  std::vector<Value> weights;
-  for (const Gpt::Weight& weight : made) weights.push_back(weight.value);
+  const std::vector<Value> weights = gpt.values();
   programs::adamw(program, weights, gradients(loss, weights),
                   {.beta2 = 0.98, .weight_decay = 0.1, .max_norm = 1.0},
                   {.groups = {{"*norm", 1.0, 0.0}}});
@@ -124,20 +123,6 @@ Options parse(int argc, char** argv) {
                                 "--checkpoint and --resume, each with a value");
   }
   return options;
-}
-
-/// Writes the same weights on every rank, and returns how many numbers they are.
-std::size_t initialise(Executable& step, const std::vector<Gpt::Weight>& weights) {
-  std::mt19937 random(1);
-  std::size_t parameters = 0;
-  for (const auto& [weight, fan_in] : weights) {
-    std::vector<float> values(step.count(weight.name()), 1);
-    std::normal_distribution<float> normal(0, 1 / std::sqrt(static_cast<float>(fan_in)));
-    if (fan_in > 0) std::ranges::generate(values, [&] { return normal(random); });
-    step.write_whole(weight.name(), values);
-    parameters += values.size();
-  }
-  return parameters;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

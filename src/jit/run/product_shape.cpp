@@ -145,13 +145,15 @@ class Product {
     return columns;
   }
 
-  /// Takes dimensions of the left operand out of those of the result: the one that is contiguous
-  /// there, or else the last one, and those around it that are one with it.
+  /// Takes dimensions of the left operand out of those of the result: the last one, unless another
+  /// one is contiguous there, and those around it that are one with it. The last one of a `matmul`
+  /// stays, so that its rows are in the order of the result, as tiles of it are.
   Dimension taken_rows() {
     std::size_t found = dims_.size();
     for (std::size_t d = dims_.size(); d-- > 0;) {
       if (!is_kept(dims_[d], left)) continue;
-      if (found == dims_.size() || dims_[d].strides[left] == 1) found = d;
+      if (found == dims_.size() || (dims_[found].strides[left] != 1 && dims_[d].strides[left] == 1))
+        found = d;
     }
     if (found == dims_.size()) return {1, {1, 0, 1}};
     Dimension rows = dims_[found];

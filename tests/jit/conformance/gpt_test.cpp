@@ -44,8 +44,7 @@ Trained train(const Json& data, int ranks, DType dtype) {
                     number("heads"), dtype});
   const Value loss = cross_entropy(gpt.logits(text), labels);
   program.output("loss", loss);
-  std::vector<Value> weights;
-  for (const Gpt::Weight& weight : gpt.weights()) weights.push_back(weight.value);
+  const std::vector<Value> weights = gpt.values();
   const std::vector<Value> derivatives = gradients(loss, weights);
   for (const Value& one : derivatives) program.output(one.name(), one);
   programs::adamw(program, weights, derivatives,
