@@ -10,15 +10,16 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "gpt.h"
 #include "timing.h"
+#include "weights.h"
 
 using namespace coconet;
+using programs::Gpt, programs::GptSize;
 
 namespace {
 
 constexpr int vocabulary = 256, length = 128, batch = 8;  // a batch of each rank's
-constexpr GptSize size{vocabulary, length, 4, 256, 4};
+const GptSize size{vocabulary, length, 4, 256, 4};
 
 Program training_step(const Mesh& mesh, std::vector<Gpt::Weight>& made) {
   Program program("train_gpt", mesh);

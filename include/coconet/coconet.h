@@ -8,6 +8,7 @@
 #include "coconet/error.h"
 #include "coconet/executable.h"
 #include "coconet/functions.h"
+#include "coconet/gpt.h"
 #include "coconet/log.h"
 #include "coconet/mesh.h"
 #include "coconet/options.h"

@@ -41,6 +41,8 @@ struct Shipped {
   /// named. Throws ProgramError for one that it does not have or that is out of its range.
   Program (*with)(const Mesh& mesh, Precision precision, const TrainingOptions& options,
                   Storage storage, const Hyperparameters& hyperparameters) = nullptr;
+  /// Of a model: with as many layers. Throws ProgramError for less than one.
+  Program (*with_layers)(const Mesh& mesh, Precision precision, int layers) = nullptr;
   int stages = 1;  ///< of a pipeline, each of as many ranks
   /// Schedules for a mesh of nodes, of an optimizer.
   std::vector<std::string_view> across_nodes = {};

@@ -1,5 +1,6 @@
 // A small GPT learns to add numbers that are written as text, on ranks that share out each batch.
-// Its forward pass is gpt.h; the library derives the gradients and adds AdamW, in one program.
+// The forward pass is written in src/sched/programs/gpt.cpp; the library derives the gradients and
+// adds AdamW, in one program.
 //
 //   mpirun -n 2 09_gpt [--steps N] [--layers N] [--hidden N] [--heads N] [--batch N]
 //                      [--checkpoint DIR [--resume 1]]
@@ -15,9 +16,10 @@
 #include <vector>
 
 #include "coconet/coconet.h"
-#include "gpt.h"
+#include "weights.h"
 
 using namespace coconet;
+using programs::Gpt, programs::GptSize;
 
 namespace {
 

@@ -39,6 +39,7 @@ struct ProgramSpec {
   programs::Hyperparameters hyperparameters;  ///< --hyper
   /// --master-weights, with which an optimizer is in mixed precision
   std::optional<programs::MasterWeights> master_weights;
+  std::optional<int> layers;  ///< of a shipped model
 };
 
 struct RunOptions {

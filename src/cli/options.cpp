@@ -138,6 +138,8 @@ void add_spec(CLI::App& command, ProgramSpec& spec, Raw& raw) {
   add(command, "--nodes", spec.nodes, "K",
       "A program that ships, on the mesh {node: K, gpu: ranks / K}, with schedules for it")
       ->check(CLI::Range(1, 65536));
+  add(command, "--layers", spec.layers, "N", "A model that ships, with as many layers; default 2")
+      ->check(CLI::Range(1, 10'000));
   command.add_flag("--scattered", spec.scattered,
                    "A program that ships, with its parameters over a list of buffers");
   repeated(command, "--hyper", raw.hyperparameters,

@@ -69,6 +69,10 @@ Schedule shipped_schedule(const std::string& program, const std::string& name, b
   std::vector<std::string> known(schedules.begin(), schedules.end());
   if (std::ranges::find(known, name) != known.end())
     return Schedule::load(program + "-" + name + ".json");
+  if (known.empty()) {
+    throw UsageError("No schedule ships for " + program +
+                     "; --schedule must be a JSON file, not '" + name + "'.");
+  }
   throw UsageError("There is no schedule '" + name + "' for " + program +
                    (on_nodes ? " on nodes" : "") + "; --schedule is one of " + joined(known) +
                    ", or a JSON file." + suggestion(name, known));
@@ -133,11 +137,14 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
       scattered_(spec.scattered),
       training_(spec.training),
       hyperparameters_(spec.hyperparameters),
-      nodes_(spec.nodes) {
+      nodes_(spec.nodes),
+      layers_(spec.layers) {
   if (shipped_) {
     if (nodes_ && shipped_->across_nodes.empty())
       throw UsageError("--nodes is for the optimizers that ship, not for " + asked_ + ".");
     if (asks_more(spec) && shipped_->with == nullptr) throw no_optimizer(asked_);
+    if (layers_ && shipped_->with_layers == nullptr)
+      throw UsageError("--layers is for the models that ship, not for " + asked_ + ".");
     if (scattered_ && shipped_->scattered == nullptr) {
       throw UsageError(
           "--scattered is for the optimizers, whose parameters may lie in a list of "
@@ -154,6 +161,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
                                    asked_, what_it_says));
     };
     if (spec.dtype) refuse("--dtype", "states the dtype of each of its tensors");
+    if (layers_) refuse("--layers", "has the layers that it has");
     if (nodes_) refuse("--nodes", "says what its mesh is");
     if (asks_more(spec)) throw no_optimizer("the file " + asked_);
     if (scattered_) refuse("--scattered", "says which of its tensors are scattered");
@@ -185,6 +193,7 @@ std::vector<Schedule> ResolvedSpec::shipped_schedules() const {
 Program ResolvedSpec::program(int ranks) const {
   if (shipped_) {
     const Mesh mesh = nodes_ ? shipped_->mesh_of_nodes(ranks, *nodes_) : shipped_->mesh(ranks);
+    if (layers_) return shipped_->with_layers(mesh, precision_, *layers_);
     if (shipped_->with == nullptr) return shipped_->build(mesh, precision_);
     using programs::Storage;
     return shipped_->with(mesh, precision_, training_,

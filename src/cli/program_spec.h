@@ -47,6 +47,7 @@ class ResolvedSpec {
   programs::TrainingOptions training_;
   programs::Hyperparameters hyperparameters_;
   std::optional<int> nodes_;
+  std::optional<int> layers_;
   std::optional<Program> file_;          ///< a file whose mesh is fixed
   std::optional<ir::OpenProgram> open_;  ///< a file that is read when the ranks are known
   programs::Precision precision_ = DType::f32;

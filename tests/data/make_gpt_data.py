@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes gpt.json: what PyTorch makes of the transformer of samples/09_gpt (gpt.h).
+"""Makes gpt.json: what PyTorch makes of the transformer that ships (src/sched/programs/gpt.cpp).
 
 Its loss and the gradient of each weight on one batch, and the weights after 20 steps of AdamW with
 clipping on that batch. Everything is computed in f64. Weights and tokens follow from formulas that

@@ -28,6 +28,7 @@ TEST_CASE("the plans of the shipped programs are the golden ones") {
   for (const auto& [shipped, precision] : test::usual_programs()) {
     // In mixed precision a plan of one pass and one of two: others differ as they do in f32.
     if (precision.mixed() && shipped.name != "adam" && shipped.name != "lamb") continue;
+    if (shipped.with_layers != nullptr) continue;  // hundreds of steps
     const Program program = shipped.build(shipped.mesh(2 * shipped.stages), precision);
     std::string text = "no schedule\n" + plan_of(program);
     for (const std::string_view name : shipped.schedules) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "coconet/error.h"
+#include "coconet/gpt.h"
 #include "coconet/programs.h"
 #include "sched/programs/training.h"
 
@@ -70,21 +71,39 @@ Shipped optimizer(std::string_view name, std::string_view summary) {
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::whole); },
           [](const Mesh& mesh, Precision of) { return make(mesh, of, {}, Storage::scattered); },
           make_with<Options, make>,
+          nullptr,
           1,
           {"unfused", "hierarchical"},
           infos<Options>()};
 }
 
+/// `made`, which is no optimizer. Throws ProgramError for mixed precision.
+Program unmixed(Program made, const Precision& precision) {
+  if (!precision.mixed()) return made;
+  throw ProgramError(made.name() + " has no master weights; mixed precision is for optimizers");
+}
+
 /// The row of a transformer's block.
 template <auto make>
 Shipped block(std::string_view name, std::string_view summary, int stages = 1) {
-  const auto build = [](const Mesh& mesh, Precision precision) {
-    Program made = make(mesh, precision.model, {});
-    if (!precision.mixed()) return made;
-    throw ProgramError(made.name() + " has no master weights; mixed precision is for optimizers");
-  };
-  return {name,    summary, {"unfused", "sliced", "fused", "overlapped"}, floats(), build, nullptr,
-          nullptr, stages};
+  return {
+      .name = name,
+      .summary = summary,
+      .schedules = {"unfused", "sliced", "fused", "overlapped"},
+      .precisions = floats(),
+      .build = [](const Mesh& mesh, Precision of) { return unmixed(make(mesh, of.model, {}), of); },
+      .stages = stages};
+}
+
+/// The row of the training step of a whole model.
+Shipped model() {
+  return {.name = "gpt",
+          .summary = "a training step of a transformer: loss, gradients and AdamW",
+          .schedules = {},
+          .precisions = floats(),
+          .build = [](const Mesh& mesh, Precision of) { return unmixed(gpt(mesh, of.model), of); },
+          .with_layers = [](const Mesh& mesh, Precision of,
+                            int layers) { return unmixed(gpt(mesh, of.model, layers), of); }};
 }
 
 }  // namespace
@@ -100,6 +119,7 @@ const std::vector<Shipped>& shipped() {
       block<pipeline_block>(
           "pipeline_block",
           "the hand-off of a transformer's 2-stage pipeline, on 2, 4, 6, .. ranks", 2),
+      model(),
   };
   return table;
 }

@@ -23,7 +23,7 @@ class Search {
       // What is reached moves when more is.
       const Scheduled from = reached_[next];
       for (Scheduled& to : followers(from)) {
-        if (reached_.size() >= rules_.most) {
+        if (reached_.size() >= rules_.most || values_ >= rules_.most_values) {
           space_.whole = false;
           break;
         }
@@ -41,6 +41,7 @@ class Search {
       return;
     }
     add_candidate(scheduled);
+    values_ += scheduled.graph.size();
     reached_.push_back(std::move(scheduled));
   }
 
@@ -75,6 +76,7 @@ class Search {
   Canonical canonical_;
   std::set<std::string> programs_, plans_;
   std::vector<Scheduled> reached_;
+  std::int64_t values_ = 0;  ///< in those
   Space space_;
 };
 

@@ -30,6 +30,8 @@ struct SpaceRules {
   bool slice_all = true;
   /// Candidates to stop at.
   std::size_t most = 4096;
+  /// Values, in all programs that are reached, to stop at: a third of a gigabyte.
+  std::int64_t most_values = 1 << 18;
 };
 
 struct Space {
@@ -39,7 +41,7 @@ struct Space {
   std::size_t same_program = 0;        ///< of those, which were there
   std::size_t same_plan = 0;           ///< of the others, whose plan was
   std::vector<std::string> unplanned;  ///< schedules whose program cannot be lowered, and why
-  bool whole = true;                   ///< not stopped at `most`
+  bool whole = true;                   ///< not stopped at `most` or `most_values`
 };
 
 /// Breadth first from `graph`, so that a candidate has as few steps as lead there. States are kept

@@ -8,7 +8,8 @@ using namespace coconet::test;
 
 TEST_CASE("the shipped programs end with the same bits on any number of cores") {
   // So many elements that each of three cores has some, of slices and of products.
-  const Extents extents = {{"n", {150'001}}, {"B", {3}}, {"S", {131}}, {"H", {257}}, {"F", {129}}};
+  const Extents extents = {{"n", {150'001}}, {"B", {3}},   {"S", {131}},
+                           {"V", {17}},      {"H", {257}}, {"F", {129}}};
   for (const programs::Shipped& shipped : programs::shipped()) {
     for (const programs::Precision& precision : shipped.precisions) {
       for (const int ranks : {1, 2}) {

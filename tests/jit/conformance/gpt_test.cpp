@@ -1,4 +1,4 @@
-// The transformer of samples/09_gpt has PyTorch's loss and gradients, and its weights after steps
+// The transformer that ships has PyTorch's loss and gradients, and its weights after steps
 // of AdamW with clipping. The expected values are tests/data/gpt.json; make_gpt_data.py beside it
 // says how they were made.
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include "coconet/coconet.h"
 #include "elements.h"
 #include "golden.h"
-#include "gpt.h"
 
 using namespace coconet;
 using namespace coconet::test;
@@ -40,8 +39,8 @@ Trained train(const Json& data, int ranks, DType dtype) {
   Program program("gpt", Mesh({{"world", ranks}}));
   const Value text = program.input("text", i32, {batch, length}, sliced(0));
   const Value labels = program.input("labels", i32, {batch, length}, sliced(0));
-  Gpt gpt(program, {number("vocabulary"), length, number("layers"), number("hidden"),
-                    number("heads"), dtype});
+  programs::Gpt gpt(program, {number("vocabulary"), length, number("layers"), number("hidden"),
+                              number("heads"), dtype});
   const Value loss = cross_entropy(gpt.logits(text), labels);
   program.output("loss", loss);
   const std::vector<Value> weights = gpt.values();
