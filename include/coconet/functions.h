@@ -41,14 +41,27 @@ namespace coconet {
 /// silu(gate) * value, rounded once. Shazeer, 2020.
 [[nodiscard]] COCONET_API Value swiglu(const Value& gate, const Value& value);
 
-/// The rows of `table` [V, ..] that `indices` [..], of i32 or i64, name, from 0 on: [.., ..], as
-/// numpy.take(table, indices, 0) of a table that is finite. An index outside is taken for the
-/// nearest row. It is a `contract` with an index's ones and zeros, [.., V] in memory: for tables of
-/// thousands of rows, rather than of millions, and what is not finite anywhere shows everywhere.
-/// Rows of the table that are sliced give each rank its share of the result, which an all_reduce
-/// sums. Along an axis one of the two may be divided over ranks, or both local. Throws ProgramError
-/// where shapes, dtypes or layouts are others.
-[[nodiscard]] COCONET_API Value take(const Value& table, const Value& indices);
+/// numpy.concatenate(values, dim): the tensors one behind the other along dimension `dim`, in which
+/// alone they may differ, and whose extents the program states. Throws ProgramError for no tensors,
+/// for shapes or dtypes that differ otherwise, and where the dimension is sliced over ranks.
+[[nodiscard]] COCONET_API Value concatenate(const std::vector<Value>& values, int dim = 0);
+
+/// `value` moved by `by` along dimension `dim`: at i it has what `value` has at i - by, and 0 where
+/// there is none. The program states the extent. A dimension that is sliced over ranks is gathered
+/// and sliced again. Throws ProgramError for a number or a dimension that is none.
+[[nodiscard]] COCONET_API Value shift(const Value& value, int dim, std::int64_t by);
+
+/// The index along dimension `dim` of the largest element, the first of several, in i64, as
+/// numpy.argmax(value, dim): of the first NaN where there is one. The dimension may be sliced.
+[[nodiscard]] COCONET_API Value argmax(const Value& value, int dim = -1);
+/// Of the smallest, as numpy.argmin(value, dim).
+[[nodiscard]] COCONET_API Value argmin(const Value& value, int dim = -1);
+
+/// Rotary positions (Su et al., 2021): of `value` [.., S, .., d], S being dimension `dim`, elements
+/// i and i + d/2 of the last dimension turned as a vector by the angle s * base^(-2i/d), s the
+/// index along `dim`. The program states d, which is even; S may be sliced. Throws ProgramError
+/// else, and for what holds no floats.
+[[nodiscard]] COCONET_API Value rotary(const Value& value, int dim, double base = 10000);
 
 /// Options of `cross_entropy`.
 struct CrossEntropyOptions {

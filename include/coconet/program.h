@@ -319,6 +319,22 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// Throws ProgramError for a number, for no dimensions, or where `dims` names one twice.
 [[nodiscard]] COCONET_API Value expand_dims(const Value& value, const std::vector<int>& dims);
 
+/// numpy's value[begin:end:step] along dimension `dim`, of a stated extent. Like `transpose` it is
+/// read in memory. Throws ProgramError for no element, or where the dimension is sliced.
+[[nodiscard]] COCONET_API Value window(const Value& value, int dim, std::int64_t begin,
+                                       std::int64_t end, int step = 1);
+/// `value` with zeros in front of dimension `dim` and behind it, else as `window`.
+[[nodiscard]] COCONET_API Value pad(const Value& value, int dim, std::int64_t before,
+                                    std::int64_t after);
+/// numpy.reshape(value, shape); symbolic dimensions stay. Like `transpose` it is read in memory.
+/// Throws ProgramError for another number of elements, or where what does not stay is sliced.
+[[nodiscard]] COCONET_API Value reshape(const Value& value, Shape shape);
+
+/// numpy.take(table, indices, dim), indices of i32 or i64. One outside is taken for the nearest. It
+/// is computed where it is read, of what `table` has in memory, and its gradient is added up in one
+/// order. Of a dimension that is sliced each rank takes what it has, else 0: an all_reduce sums.
+[[nodiscard]] COCONET_API Value take(const Value& table, const Value& indices, int dim = 0);
+
 /// `value` broadcast to the shape of `like`, a tensor, as numpy.broadcast_to does; a number gets
 /// its dtype, too. Along mesh axes on which `value` is replicated, the result is placed as `like`.
 /// Pointwise ops broadcast on their own; this makes a tensor where one is needed, as for an output.

@@ -25,6 +25,9 @@ struct integer {
 struct index {  ///< from 0 on
   using type = int;
 };
+struct place {  ///< along a dimension, from 0 on
+  using type = std::int64_t;
+};
 struct seed {
   using type = std::uint64_t;
 };

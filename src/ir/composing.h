@@ -38,6 +38,10 @@ void require_valid(const std::shared_ptr<Graph>& graph, Build build) {
 /// in that shape; a number gets its dtype.
 [[nodiscard]] Value expanded(const std::shared_ptr<Graph>& graph, const Value& value,
                              const Node& like);
+/// `indices`, integers below `extent` or `also`, which COCONET_CHECK=1 looks at where the
+/// application gives them; what is no tensor of i32 or i64 as it is.
+[[nodiscard]] Value in_range(const Value& indices, const Dim& extent, std::int64_t also = 0);
+
 /// `value`, a tensor, sliced where `layout` is and it is replicated.
 [[nodiscard]] Value made_sliced(Value value, const Placements& layout);
 /// `value`, a tensor, local where `layout` is and it is replicated.

@@ -65,6 +65,16 @@ Value expanded(const std::shared_ptr<Graph>& graph, const Value& value, const No
       append(*graph, {.op = Op::expand, .operands = {from}, .attributes = std::move(attributes)}));
 }
 
+Value in_range(const Value& indices, const Dim& extent, std::int64_t also) {
+  if (is_number(indices) || (indices.dtype() != DType::i32 && indices.dtype() != DType::i64))
+    return indices;
+  const auto& graph = graph_of(indices);
+  Node node{.op = Op::in_range, .operands = {id_of(indices)}};
+  node.attributes.number = static_cast<double>(also);
+  node.attributes.extent = extent;
+  return value_of(graph, append(*graph, std::move(node)));
+}
+
 Value made_sliced(Value value, const Placements& layout) {
   for (std::size_t axis = 0; axis < layout.size(); ++axis) {
     if (layout[axis].kind == Placement::Kind::sliced && value.layout()[axis] == replicated)
@@ -178,45 +188,6 @@ void require_layouts(const Value& one, const Value& other, std::string_view take
 
 }  // namespace
 
-Value take(const Value& table, const Value& indices) {
-  const auto& graph = graph_of(table, "take");
-  ir::require_given(indices, "take");
-  const auto fail = [&](const std::string& message) {
-    throw ProgramError(fmt::format("in program '{}', take: {}", graph->name, message));
-  };
-  if (graph_of(indices) != graph) fail("the indices must be a tensor of the table's program");
-  const ir::Node &from = graph->at(ir::id_of(table)), &by = graph->at(ir::id_of(indices));
-  if (from.weak || from.shape.empty() || !is_float(from.dtype))
-    fail(ir::describe(*graph, ir::id_of(table)) + "; the table is a tensor of floats, in rows");
-  if (by.weak || (by.dtype != i32 && by.dtype != i64))
-    fail(ir::describe(*graph, ir::id_of(indices)) + "; indices are a tensor of i32 or i64");
-  if (from.attributes.scattered)
-    fail(ir::describe(*graph, ir::id_of(table)) + ", scattered over buffers; a table is in one");
-  require_layouts(table, indices, "take", [](Placement of_table, Placement of_indices) {
-    return of_table == replicated || of_indices == replicated ||
-           (of_table == local && of_indices == local);
-  });
-  const std::size_t rank = from.shape.size(), leading = by.shape.size();
-  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz";
-  if (leading + rank > letters.size()) fail("tensors of so many dimensions are not taken from");
-  const DType dtype = from.dtype;
-  const Dim rows = from.shape.front();
-  const Value numbers = ir::program_of(graph).iota({rows}, by.dtype);
-  const Value last = rows.symbolic() ? max(numbers) : Value(rows.extent - 1);
-  const Value nearest = clip(indices, 0, last);
-  const Value is_row = equal(expand_dims(nearest, {-1}), numbers);
-  Value ones = select(is_row, 1, 0, dtype);
-  // Of rows that are sliced each rank takes those that it has.
-  ir::Placements of_ones = ones.layout();
-  for (std::size_t axis = 0; axis < of_ones.size(); ++axis) {
-    if (table.layout()[axis] == sliced(0)) of_ones[axis] = sliced(static_cast<int>(leading));
-  }
-  ones = ir::made_sliced(ones, of_ones);
-  const std::string places(letters.substr(0, leading)), row(letters.substr(leading, 1)),
-      rest(letters.substr(leading + 1, rank - 1));
-  return contract(ones, table, places + row + "," + row + rest + "->" + places + rest);
-}
-
 namespace {
 
 void check_labels(const Value& logits, const Value& labels, const CrossEntropyOptions& options) {
@@ -260,7 +231,8 @@ Value cross_entropy(const Value& logits, const Value& labels, const CrossEntropy
   const Value x = widened(logits);
   const Dim classes = logits.shape().back();
   const Value numbers = ir::program_of(graph_of(logits)).iota({classes}, labels.dtype());
-  const Value is_label = equal(expand_dims(labels, {-1}), numbers);
+  const Value checked = ir::in_range(labels, classes, options.ignored_label);
+  const Value is_label = equal(expand_dims(checked, {-1}), numbers);
   const Value picked = sum(select(is_label, x, 0), {-1});
   const Value total = logsumexp(x, {-1});
   Value rows = total - picked;

@@ -41,6 +41,25 @@ Factors factors_expand_dims(const Node& node) {
   return factors;
 }
 
+Factors factors_window(const Node& node) {
+  Factors factors;
+  for (int d = 0; d < static_cast<int>(node.shape.size()); ++d)
+    factors.push_back({Kind::passes, d});
+  factors[node.attributes.dim].begin = node.attributes.begin;
+  factors[node.attributes.dim].step = node.attributes.step;
+  return factors;
+}
+
+/// Of what is taken from: dimensions behind the one that is looked up are the result's last ones.
+Factors factors_gather(const Graph& graph, const Node& node) {
+  const int own = static_cast<int>(graph.at(node.operands.front()).shape.size());
+  const int shift = static_cast<int>(node.shape.size()) - own, dim = node.attributes.dim;
+  Factors factors;
+  for (int d = 0; d < own; ++d) factors.push_back({Kind::passes, d < dim ? d : d + shift});
+  factors[dim] = {Kind::looked_up};
+  return factors;
+}
+
 /// [.., M, K] and [.., K, N]: M and N pass, K is contracted, and what is before them broadcasts.
 Factors factors_matmul(const Graph& graph, const Node& node, std::size_t index) {
   Factors factors = aligned(graph.at(node.operands[index]).shape, node.shape);
@@ -72,6 +91,10 @@ Factors factors_of(const Graph& graph, const Node& node, std::size_t index) {
   if (node.op == Op::reduction) return factors_reduction(graph, node);
   if (node.op == Op::transpose) return factors_transpose(node);
   if (node.op == Op::expand_dims) return factors_expand_dims(node);
+  if (node.op == Op::window) return factors_window(node);
+  if (node.op == Op::reshape)
+    return factors_of_reshape(graph.at(node.operands.front()).shape, node.shape).value();
+  if (is_gather(node.op) && index == 0) return factors_gather(graph, node);
   if (node.op == Op::matmul) return factors_matmul(graph, node, index);
   if (node.op == Op::contract) return factors_contract(node, index);
   return aligned(graph.at(node.operands.at(index)).shape, node.shape);
@@ -103,9 +126,38 @@ Factors factors_through(const Graph& graph, const Node& view, const Shape& resul
   for (Factor& factor : factors) {
     if (factor.of_result < 0) continue;
     const Factor& outer = of_view[factor.of_result];
-    factor = {factor.kind == Kind::passes ? outer.kind : factor.kind, outer.of_result};
+    if (factor.kind == Kind::passes) factor.kind = outer.kind;
+    factor.of_result = outer.of_result;
   }
   return factors;
+}
+
+std::optional<Factors> factors_of_reshape(const Shape& own, const Shape& result) {
+  Factors factors(own.size(), Factor{Kind::regrouped});
+  std::size_t from = 0, to = 0;
+  std::int64_t missing = 1, spare = 1;  // what a side has more of since the last that passed
+  const auto is_one = [](const Shape& shape, std::size_t d) {
+    return d < shape.size() && shape[d] == Dim(1);
+  };
+  while (from < own.size() || to < result.size()) {
+    const bool begins = missing == spare;
+    if (begins) missing = spare = 1;
+    const bool has_both = from < own.size() && to < result.size();
+    if (begins && has_both && own[from] == result[to]) {
+      factors[from++] = {Kind::passes, static_cast<int>(to++)};
+    } else if (is_one(own, from)) {
+      ++from;
+    } else if (is_one(result, to)) {
+      ++to;
+    } else if (to < result.size() && (missing < spare || from == own.size() || begins)) {
+      if (result[to].symbolic() || __builtin_mul_overflow(missing, result[to++].extent, &missing))
+        return std::nullopt;
+    } else {
+      if (own[from].symbolic() || __builtin_mul_overflow(spare, own[from++].extent, &spare))
+        return std::nullopt;
+    }
+  }
+  return missing == spare ? std::optional(factors) : std::nullopt;
 }
 
 bool reduces(const Node& node, int dim) {

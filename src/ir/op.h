@@ -32,6 +32,7 @@ enum class OpKind : std::uint8_t {
   move,
   lookup,
   view,
+  gather,
   reduction,
   product,
   collective
@@ -94,9 +95,14 @@ struct PointwiseRow {
 [[nodiscard]] constexpr bool is_view(Op op) {
   return kind_of(op) == OpKind::view;
 }
+/// Reads its first operand where it is in memory, at other places than those of its elements.
+[[nodiscard]] constexpr bool is_gather(Op op) {
+  return kind_of(op) == OpKind::gather;
+}
 /// Has elements of its operand, as they are.
 [[nodiscard]] constexpr bool hands_on(Op op) {
-  return kind_of(op) == OpKind::move || kind_of(op) == OpKind::lookup || is_view(op);
+  return kind_of(op) == OpKind::move || kind_of(op) == OpKind::lookup || is_view(op) ||
+         is_gather(op);
 }
 /// Computed element by element.
 [[nodiscard]] constexpr bool is_elementwise(Op op) {
@@ -106,10 +112,11 @@ struct PointwiseRow {
 [[nodiscard]] constexpr bool is_collective(Op op) {
   return kind_of(op) == OpKind::collective;
 }
-/// Takes operands from memory alone: no kernel computes them where they are read.
+/// Takes its first operand from memory alone, and all but a gather the others, too: no kernel
+/// computes them where they are read.
 [[nodiscard]] constexpr bool reads_memory(Op op) {
-  return kind_of(op) == OpKind::lookup || is_view(op) || kind_of(op) == OpKind::product ||
-         is_collective(op);
+  return kind_of(op) == OpKind::lookup || is_view(op) || is_gather(op) ||
+         kind_of(op) == OpKind::product || is_collective(op);
 }
 /// A collective that combines the values of several ranks, by a reduction.
 [[nodiscard]] constexpr bool reduces_over_ranks(Op op) {

@@ -161,6 +161,54 @@ Value expand_dims(const Value& value, const std::vector<int>& dims) {
                       {.inserted = dims});
 }
 
+Value window(const Value& value, int dim, std::int64_t begin, std::int64_t end, int step) {
+  const auto& graph = graph_of(value, "window");
+  // From the end, where that is known; a dimension that is none is for the rule to tell.
+  const Shape& shape = graph->at(ir::id_of(value)).shape;
+  const auto rank = static_cast<int>(shape.size());
+  if (dim < 0) dim += rank;
+  const std::int64_t extent = dim >= 0 && dim < rank ? shape[dim].extent : 0;
+  return append_value(graph, ir::Op::window, {value},
+                      {.dim = dim,
+                       .begin = begin < 0 ? begin + extent : begin,
+                       .end = end < 0 ? end + extent : end,
+                       .step = step});
+}
+
+Value reshape(const Value& value, Shape shape) {
+  return append_value(graph_of(value, "reshape"), ir::Op::reshape, {value},
+                      {.shape = std::move(shape)});
+}
+
+Value pad(const Value& value, int dim, std::int64_t before, std::int64_t after) {
+  return append_value(graph_of(value, "pad"), ir::Op::pad, {value},
+                      {.dim = dim, .before = before, .after = after});
+}
+
+Value take(const Value& table, const Value& indices, int dim) {
+  const auto& graph = graph_of(table, "take");
+  common_graph("take", {table, indices});
+  const auto rank = static_cast<int>(graph->at(ir::id_of(table)).shape.size());
+  const int behind = rank - 1 - (dim < 0 ? dim + rank : dim);
+  std::vector<int> ones;
+  for (int d = 0; d < behind; ++d) ones.push_back(-1 - d);
+  const bool is_tensor = ir::graph_of(indices) && !ir::is_number(indices);
+  const ir::ValueId before = graph->size();
+  try {
+    const bool is_known = dim >= -rank && dim < rank;
+    Value aligned = indices;
+    if (is_tensor && is_known) {
+      const Dim extent = graph->at(ir::id_of(table)).shape[dim < 0 ? dim + rank : dim];
+      aligned = ir::in_range(indices, extent);
+      if (!ones.empty()) aligned = expand_dims(aligned, ones);
+    }
+    return append_value(graph, ir::Op::take, {table, aligned}, {.dim = dim});
+  } catch (...) {
+    graph->drop_from(before);
+    throw;
+  }
+}
+
 Value expand(const Value& value, const Value& like) {
   common_graph("expand", {value, like});
   const auto& graph = graph_of(like, "expand");

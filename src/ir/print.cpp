@@ -77,6 +77,9 @@ struct AttributeText {
   std::string operator()(attribute::index, int index) const {
     return fmt::format("{} {}", key, index);
   }
+  std::string operator()(attribute::place, std::int64_t place) const {
+    return fmt::format("{} {}", key, place);
+  }
   std::string operator()(attribute::seed, std::uint64_t seed) const {
     return fmt::format("{} {}", key, seed);
   }

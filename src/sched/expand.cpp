@@ -3,6 +3,7 @@
 #include "sched/expand.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -27,20 +28,96 @@ Node cast_of(ValueId value, DType dtype) {
 
 }  // namespace
 
-Graph drop_stopped_gradients(const Graph& graph) {
-  const auto stops = [](const Node& node) { return node.op == Op::stop_gradient; };
-  if (std::ranges::none_of(graph.nodes(), stops)) return graph;
+Graph drop_marks(const Graph& graph) {
+  const auto marks = [](const Node& node) {
+    return node.op == Op::stop_gradient || node.op == Op::in_range;
+  };
+  if (std::ranges::none_of(graph.nodes(), marks)) return graph;
   Rewriter rewriter(graph);
   for (ValueId id = 0; id < graph.size(); ++id) {
     const Node& node = graph.at(id);
     const bool is_named = graph.fusion_of(id) != nullptr || graph.is_output(id);
-    if (node.op == Op::stop_gradient && !is_named) {
+    if (marks(node) && !is_named) {
       rewriter.set(id, rewriter.map(node.operands.front()));
     } else {
       rewriter.copy(id);
     }
   }
   return rewriter.finish();
+}
+
+namespace {
+
+/// Writes pads as other ops, in the kernels that they are in.
+class PadExpansion {
+ public:
+  explicit PadExpansion(const Graph& graph) : graph_(graph), rewriter_(graph) {}
+
+  Graph run() {
+    for (ValueId id = 0; id < graph_.size(); ++id) {
+      if (graph_.at(id).op == Op::pad) {
+        rewriter_.set(id, expand(id));
+      } else {
+        rewriter_.copy(id);
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  ValueId expand(ValueId id) {
+    Node pad = graph_.at(id);
+    fusion_ = graph_.fusion_index(id);
+    name_ = pad.name;
+    const ir::Attributes& own = pad.attributes;
+    const Dim& extent = graph_.at(pad.operands.front()).shape[own.dim];
+    Shape places(pad.shape.begin() + own.dim, pad.shape.end());
+    for (std::size_t d = 1; d < places.size(); ++d) places[d] = Dim(1);
+    const DType counted =
+        places.front().extent > std::numeric_limits<std::int32_t>::max() ? DType::i64 : DType::i32;
+    const ValueId place =
+        add({.op = Op::iota, .attributes = {.shape = places, .dtype = counted}}, ".place");
+    const ValueId before = number(static_cast<double>(own.before));
+    const ValueId end = number(static_cast<double>(own.before + extent.extent));
+    const ValueId index = add({.op = Op::subtract, .operands = {place, before}}, ".index");
+    const ValueId taken = add({.op = Op::take,
+                               .operands = {rewriter_.map(pad.operands.front()), index},
+                               .attributes = {.dim = own.dim}},
+                              ".taken");
+    const ValueId zero = number(0);
+    const ValueId is_before = add({.op = Op::less, .operands = {place, before}}, ".is_before");
+    const ValueId is_behind =
+        add({.op = Op::greater_equal, .operands = {place, end}}, ".is_behind");
+    const ValueId either =
+        add({.op = Op::logical_or, .operands = {is_before, is_behind}}, ".is_zero");
+    pad.op = Op::select;
+    pad.operands = {either, zero, taken};
+    pad.attributes = {};
+    return add(std::move(pad), "");
+  }
+
+  /// Of a kernel if the pad is.
+  ValueId add(Node node, const std::string& suffix) {
+    if (!suffix.empty()) node.name = rewriter_.fresh_name(name_ + suffix);
+    const ValueId id = rewriter_.add(std::move(node));
+    if (fusion_ >= 0) rewriter_.join(fusion_, id);
+    return id;
+  }
+  ValueId number(double value) {
+    return rewriter_.add({.op = Op::constant, .attributes = {.number = value}});
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  int fusion_ = -1;
+  std::string name_;
+};
+
+}  // namespace
+
+Graph expand_pads(const Graph& graph) {
+  const auto pads = [](const Node& node) { return node.op == Op::pad; };
+  return std::ranges::any_of(graph.nodes(), pads) ? PadExpansion(graph).run() : graph;
 }
 
 Graph expand_cross_rank_reductions(const Graph& graph) {

@@ -6,9 +6,12 @@
 
 namespace coconet::sched {
 
-/// What reads a `stop_gradient` reads its operand, as gradients are written by then, unless a
-/// kernel of the schedule or the application names it.
-[[nodiscard]] ir::Graph drop_stopped_gradients(const ir::Graph& graph);
+/// What reads a `stop_gradient` or an `in_range` reads its operand, as gradients are written by
+/// then and ranges are known, unless a kernel of the schedule or the application names it.
+[[nodiscard]] ir::Graph drop_marks(const ir::Graph& graph);
+
+/// A pad becomes what is taken at the places before it where there is something, else 0.
+[[nodiscard]] ir::Graph expand_pads(const ir::Graph& graph);
 
 /// A reduction over a dimension that is sliced across ranks becomes one over each rank's slice and
 /// an all_reduce of the (smaller) results.

@@ -45,7 +45,7 @@ class Grouping {
       for (const ValueId reader : users_[state]) {
         const bool is_beside = reader != id && of(reader) == of(id);
         // A view reads what another lane writes.
-        if (is_beside && (peers_overwrite(id) || ir::is_view(graph_.at(reader).op)))
+        if (is_beside && (peers_overwrite(id) || ir::reads_elsewhere(graph_.at(reader), state)))
           late[state].insert(reader);
       }
     }
@@ -156,7 +156,9 @@ class Grouping {
       const Node& node = graph_.at(user);
       const bool whole_operand =
           node.op == Op::reduction && node.shape.size() <= graph_.at(id).shape.size();
-      if (ir::reads_memory(node.op) || (node.op == Op::reduction && !whole_operand)) return -1;
+      const bool in_memory =
+          ir::is_gather(node.op) ? ir::reads_elsewhere(node, id) : ir::reads_memory(node.op);
+      if (in_memory || (node.op == Op::reduction && !whole_operand)) return -1;
       if (reader >= 0 && reader != of(user)) return -1;
       reader = of(user);
       if (reader < 0) return -1;

@@ -36,13 +36,16 @@ void require_same(const Graph& graph, ValueId domain, ValueId id) {
       " and " + describe(graph, id) + "; make two kernels");
 }
 
-/// A view is read in memory, where nothing is yet of what the kernel computes.
+/// A view, or what is gathered, is read in memory, where nothing is yet of what the kernel
+/// computes.
 void refuse_views_of_members(const Graph& graph, const std::set<ValueId>& members) {
   for (const ValueId id : members) {
-    if (!ir::is_view(graph.at(id).op)) continue;
-    const ValueId operand = graph.at(id).operands.front();
+    const Node& node = graph.at(id);
+    if (!ir::is_view(node.op) && !ir::is_gather(node.op)) continue;
+    const ValueId operand = node.operands.front();
     if (!members.contains(operand)) continue;
-    throw Refusal(quoted(graph, id) + " is a view of " + quoted(graph, operand) +
+    throw Refusal(quoted(graph, id) + (ir::is_view(node.op) ? " is a view of " : " gathers from ") +
+                      quoted(graph, operand) +
                       ", of which the kernel has one element at a time; a kernel takes views of "
                       "what is in memory",
                   {{.without = {operand}}, {.without = {id}}}, "leave one of them out");

@@ -249,13 +249,16 @@ class Lowering {
     step.domain = graph().at(reduction).operands.front();
     KernelStep::Phase phase;
     for (const ValueId id : group.values) {
-      if (ir::is_view(graph().at(id).op)) {
+      const Node& node = graph().at(id);
+      if (ir::is_view(node.op) || ir::is_gather(node.op)) {
         phase.loads.push_back(
-            {.value = id, .buffer = buffer_of(graph().at(id).operands.front()), .viewed = true});
-        continue;
+            {.value = id, .buffer = buffer_of(node.operands.front()), .viewed = true});
       }
+      if (ir::is_view(node.op)) continue;
       if (id != reduction) phase.members.push_back(id);
-      for (const ValueId operand : graph().at(id).operands) {
+      const std::size_t gathered = ir::is_gather(node.op) ? 1 : 0;
+      for (std::size_t i = gathered; i < node.operands.size(); ++i) {
+        const ValueId operand = node.operands[i];
         const bool known = std::ranges::any_of(
             phase.loads, [&](const auto& load) { return load.value == operand; });
         if (known || graph().at(operand).weak || group_of(operand) == group_of(id)) continue;
@@ -377,21 +380,46 @@ std::vector<ValueId> KernelStep::reductions() const {
   return with_all({}, phases, &Phase::reductions);
 }
 
+Seen seen_in(const Plan& plan, BufferId buffer, ValueId view) {
+  if (view >= 0 && plan.graph.at(view).op == Op::reshape)
+    return {plan.graph.at(view).shape, plan.graph.at(view).layout};
+  return {plan.buffers[buffer].shape, plan.buffers[buffer].layout};
+}
+
 ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer, ValueId view) {
   const Shape& domain = plan.graph.at(step.domain).shape;
-  return view < 0 ? ir::aligned(plan.buffers[buffer].shape, domain)
-                  : ir::factors_through(plan.graph, plan.graph.at(view), domain);
+  if (view < 0 || plan.graph.at(view).op == Op::reshape)
+    return ir::aligned(seen_in(plan, buffer, view).shape, domain);
+  return ir::factors_through(plan.graph, plan.graph.at(view), domain);
 }
+
+namespace {
+
+void add_ranges(const Graph& graph, Plan& plan) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op != Op::in_range) continue;
+    const Node& given = graph.at(node.operands.front());
+    const auto found = plan.named.find(given.name);
+    if (!ir::states_type(given.op) || found == plan.named.end()) continue;
+    plan.ranges.push_back(
+        {found->second, node.attributes.extent, static_cast<std::int64_t>(node.attributes.number)});
+  }
+}
+
+}  // namespace
 
 Plan lower(const ir::Graph& graph) {
   check_kernels(graph);
   check_overlaps(graph);
-  Graph rewritten = expand_contractions(drop_stopped_gradients(drop_dead(graph)));
+  const Graph live = drop_dead(graph);
+  Graph rewritten = expand_pads(drop_marks(live));
+  rewritten = expand_contractions(rewritten);
   rewritten = expand_fused_all_reduces(rewritten);
   rewritten = expand_cross_rank_reductions(rewritten);
   rewritten = expand_shared_widening(rewritten);
   rewritten = expand_overwritten_reads(rewritten);
   Plan plan = Lowering(std::move(rewritten)).run();
+  add_ranges(live, plan);
   make_names_distinct(plan);
   return plan;
 }

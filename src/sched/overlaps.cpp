@@ -78,8 +78,10 @@ void check_reader(const Graph& graph, const Fusion& kernel, ValueId value) {
   for (const ValueId member : kernel.members) {
     const auto& operands = graph.at(member).operands;
     const bool reads = std::ranges::find(operands, value) != operands.end();
-    if (reads && ir::is_view(graph.at(member).op)) {
-      refuse(kernel, quoted(graph, member) + " is a view of " + quoted(graph, value) +
+    if (reads && ir::reads_elsewhere(graph.at(member), value)) {
+      refuse(kernel, quoted(graph, member) +
+                         (ir::is_view(graph.at(member).op) ? " is a view of " : " gathers from ") +
+                         quoted(graph, value) +
                          ", which the kernel reads in another order than its tiles are made");
     }
     read = read || reads;

@@ -136,7 +136,9 @@ class Division {
       placed_[id] = phase_;
       now().members.insert(id);
       if (id == step_.combine) return;  // whose operand is loaded as a special case
-      for (const ValueId operand : node.operands) need(operand);
+      if (ir::is_gather(node.op)) now().loads[id] = load_of(id);
+      const std::size_t gathered = ir::is_gather(node.op) ? 1 : 0;
+      for (std::size_t i = gathered; i < node.operands.size(); ++i) need(node.operands[i]);
     }
   }
 
@@ -252,6 +254,7 @@ class Division {
       } else if (sets.members.contains(id) ||
                  std::ranges::find(phase.reductions, id) != phase.reductions.end()) {
         for (const ValueId operand : graph_.at(id).operands) add_load(operand);
+        if (ir::is_gather(graph_.at(id).op)) add_load(id);
       }
       for (const Stored& stored : stores_) {
         if (stored.id != id || stored.level != phase_) continue;

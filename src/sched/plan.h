@@ -116,6 +116,13 @@ struct Overlap {
   std::set<std::string> takers;  ///< the kernels that take tiles, as the schedule calls them
 };
 
+/// Integers that the application gives, which are indices below `extent`, or `also`.
+struct IndexRange {
+  BufferId buffer = -1;
+  Dim extent;
+  std::int64_t also = 0;
+};
+
 struct Plan {
   ir::Graph graph;              ///< the program that the steps' value ids belong to
   Indexed<PlanBuffer> buffers;  ///< by BufferId
@@ -123,6 +130,8 @@ struct Plan {
   std::vector<Overlap> overlaps;  ///< in order
   /// The buffers that the application sees: inputs, states and outputs, by name.
   std::map<std::string, BufferId, std::less<>> named;
+
+  std::vector<IndexRange> ranges;  ///< what COCONET_CHECK=1 looks at
 
   /// The overlap that step `index` is in; null where it is in none.
   [[nodiscard]] const Overlap* overlap_of(std::size_t index) const {
@@ -133,8 +142,16 @@ struct Plan {
   }
 };
 
-/// Which dimension of the domain of `step` each dimension of `buffer` is, or where the kernel reads
-/// it through `view` (-1: as it is), each of what is in memory.
+/// A tensor in memory, as a kernel goes through it.
+struct Seen {
+  const Shape& shape;
+  const ir::Placements& layout;
+};
+/// `buffer`, or the reshape `view` through which a kernel reads it (-1: as it is), whose elements
+/// are in the same order.
+[[nodiscard]] Seen seen_in(const Plan& plan, BufferId buffer, ir::ValueId view = -1);
+/// Which dimension of the domain of `step` each dimension of `seen_in` is, where the kernel reads
+/// `buffer` through `view`.
 [[nodiscard]] ir::Factors factors_in(const Plan& plan, const KernelStep& step, BufferId buffer,
                                      ir::ValueId view = -1);
 

@@ -17,12 +17,14 @@ namespace {
 /// "passes 0, contracted"
 std::string text_of(const ir::Factors& factors) {
   std::string text;
-  for (const auto& [kind, of_result, term] : factors) {
-    constexpr std::string_view names[] = {"passes", "repeats", "contracted", "indexed"};
+  for (const auto& [kind, of_result, term, begin, step] : factors) {
+    constexpr std::string_view names[] = {"passes",  "repeats",   "contracted",
+                                          "indexed", "looked up", "regrouped"};
     if (!text.empty()) text += ", ";
     text += names[static_cast<std::size_t>(kind)];
     if (of_result >= 0) text += fmt::format(" {}", of_result);
     if (term > 0) text += fmt::format(" {}", term);
+    if (begin > 0 || step > 1) text += fmt::format(" from {} by {}", begin, step);
   }
   return text;
 }

@@ -30,9 +30,13 @@ class LossAuthor {
 
   RandomLoss write() {
     Program program("random", mesh());
-    const Dim n = program.dim("n"), m = program.dim("m");
+    Dim n = program.dim("n"), m = program.dim("m");
     const std::array<std::int64_t, 5> lengths = {1, 2, 3, 4, 5};
     RandomLoss made{program, {{"n", genes_.any(lengths)}, {"m", genes_.any(lengths)}}, {}, {}};
+    if (one_in(2)) {  // as windows need them
+      n = Dim(made.sizes.at("n"));
+      m = Dim(made.sizes.at("m"));
+    }
     shapes_ = {{n, m}, {m}, {n, 1}, {m, n}, {n}, {}};
     axes_ = program.mesh().axes();
     values_.clear();
@@ -164,11 +168,41 @@ class LossAuthor {
     return dims;
   }
 
+  /// Elements of `x` at other places.
+  Value elsewhere(const Value& x, const Shape& other) {
+    const int dim = static_cast<int>(below(2));
+    const auto some = [&](std::size_t limit) { return static_cast<std::int64_t>(below(limit)); };
+    switch (below(4)) {
+      case 0: {
+        if (std::ssize(x.shape()) <= dim || x.shape()[dim].symbolic()) return {};
+        const std::int64_t extent = x.shape()[dim].extent, begin = some(extent);
+        return window(x, dim, begin, begin + 1 + some(extent - begin),
+                      1 + static_cast<int>(below(3)));
+      }
+      case 1: {
+        const std::int64_t before = some(3);
+        return pad(x, dim, before, some(3));
+      }
+      case 2:
+        if (x.shape().size() != 2) return reshape(x, other);
+        return reshape(x, one_in(2) ? Shape{x.shape()[1], x.shape()[0]} : other);
+      default: {
+        const Value places = ir::program_of(ir::graph_of(x)).iota({4}) * 2 - 1;
+        return take(x, one_in(2) ? places : expand_dims(places, {0}), dim);
+      }
+    }
+  }
+
   Value structural() {
     const Value x = value(), y = value();
     const int dim = static_cast<int>(below(2));
     const Reduction adds = one_in(2) ? Reduction::sum : Reduction::mean;
-    switch (below(20)) {
+    switch (below(24)) {
+      case 20:
+      case 21:
+      case 22:
+      case 23:
+        return elsewhere(x, y.shape());
       case 0:
         return sum(x, dims_of(x), one_in(2));
       case 1:

@@ -248,6 +248,10 @@ class Reader {
     if (const auto given = place.given()) index = given->small_integer(0);
   }
 
+  void read(attribute::place, const Place& place, std::int64_t& index) const {
+    if (const auto given = place.given()) index = given->integer(0);
+  }
+
   void read(attribute::flag, const Place& place, bool& flag) const {
     if (const auto given = place.given()) flag = given->boolean();
   }

@@ -110,6 +110,8 @@ Role role_of(const Graph& graph, const Node& node, std::size_t index, std::size_
              ", but its sliced dimension has extent 1 and is broadcast; all_gather it first");
   }
   if (factor.kind == Factor::Kind::passes) return {sliced(factor.of_result)};
+  // Every rank has what it finds in its slice.
+  if (factor.kind == Factor::Kind::looked_up) return {local};
   // Every rank has what its slices come to: a reduction combines that of all, a matmul leaves it.
   const bool combines = node.op == Op::reduction && !node.attributes.partial;
   return {combines ? replicated : local, true};

@@ -26,6 +26,9 @@ struct ReferenceStep {
 [[nodiscard]] RankData evaluate_elementwise(const ReferenceStep& step,
                                             ValueId id);  ///< also of an update
 [[nodiscard]] RankData evaluate_iota(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_reshape(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_take(const ReferenceStep& step, ValueId id);
+[[nodiscard]] RankData evaluate_pad(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_random(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_repeat(const ReferenceStep& step, ValueId id);
 [[nodiscard]] RankData evaluate_reduction(const ReferenceStep& step, ValueId id);

@@ -16,6 +16,9 @@ RankData evaluate(const ReferenceStep& step, ValueId id) {
   const Op op = step.graph.at(id).op;
   if (draws_random(op)) return evaluate_random(step, id);
   if (op == Op::iota) return evaluate_iota(step, id);
+  if (op == Op::reshape) return evaluate_reshape(step, id);
+  if (op == Op::take) return evaluate_take(step, id);
+  if (op == Op::pad) return evaluate_pad(step, id);
   if (op == Op::repeat) return evaluate_repeat(step, id);
   if (is_elementwise(op) || op == Op::update) return evaluate_elementwise(step, id);
   if (is_collective(op)) return evaluate_collective(step, id);

@@ -14,14 +14,15 @@ View view_into(const Part& walked, const Part& stored, const Factors& factors) {
   for (std::size_t d = stored.extent.size(); d-- > 0;) {
     if (factors[d].kind == Factor::Kind::passes) {
       const auto to = static_cast<std::size_t>(factors[d].of_result);
-      const std::int64_t first = walked.begin[to] - stored.begin[d];
-      const std::int64_t length = walked.extent[to];
+      const std::int64_t step = factors[d].step;
+      const std::int64_t first = factors[d].begin + walked.begin[to] * step - stored.begin[d];
+      const std::int64_t length = (walked.extent[to] - 1) * step + 1;
       if (first < 0 || first + length > stored.extent[d]) {
         throw InternalError(fmt::format(
             "reference: a rank reads elements {} to {} of a block of {} along dimension {}", first,
             first + length - 1, stored.extent[d], d));
       }
-      view.strides[to] = stride;
+      view.strides[to] = stride * step;
       view.start += first * stride;
     }
     stride *= stored.extent[d];

@@ -27,6 +27,7 @@ using index_t = std::int64_t;
 #include "jit/abi/tiles.h"
 #include "jit/abi/buckets.h"
 #include "jit/abi/segments.h"
+#include "jit/abi/lookups.h"
 // clang-format on
 
 }  // namespace coconet::jit::abi

@@ -65,8 +65,10 @@ void KernelAccesses::find_vectors(const abi::Slices& slices) {
     const std::int64_t row = row_of(domain, static_cast<int>(domain.extent.size() - row_dims_));
     if (in_rows_ && domain.count() > row && row % static_cast<std::int64_t>(lanes_) != 0)
       aligned_in_tensors_ = false;
-    for (const auto& load : step_.loads())
-      add_vectors(load.buffer, plan_.view(step_, load.buffer, load.view()), false);
+    for (const auto& load : step_.loads()) {
+      if (!gathers(load))
+        add_vectors(load.buffer, plan_.view(step_, load.buffer, load.view()), false);
+    }
     return;
   }
   const auto add = [&](sched::BufferId id, ir::ValueId view, bool exchanged) {
@@ -74,7 +76,9 @@ void KernelAccesses::find_vectors(const abi::Slices& slices) {
     if (exchanged && has_mailboxes()) add_slices(id, slices);
   };
   for (const sched::KernelStep::Phase& phase : step_.phases) {
-    for (const auto& load : phase.loads) add(load.buffer, load.view(), load.combined);
+    for (const auto& load : phase.loads) {
+      if (!gathers(load)) add(load.buffer, load.view(), load.combined);
+    }
     for (const auto& store : phase.stores) add(store.buffer, -1, store.spread);
   }
 }
@@ -90,7 +94,8 @@ std::uint64_t KernelAccesses::bytes_of(sched::BufferId id, const View& seen) con
 void KernelAccesses::count_bytes() {
   const std::uint64_t ranks = plan_.ranks(step_.axis);
   for (const auto& load : step_.loads()) {
-    const View seen = plan_.view(step_, load.buffer, load.view());
+    const View seen = gathers(load) ? plan_.view_of_whole(step_, load.value)
+                                    : plan_.view(step_, load.buffer, load.view());
     bytes_ += bytes_of(load.buffer, seen) * (load.combined ? ranks : 1);
   }
   for (const auto& store : step_.stores()) {

@@ -34,6 +34,10 @@ class KernelAccesses {
   [[nodiscard]] bool has_mailboxes() const { return step_.is_collective && !step_.in_place; }
   /// Bytes that vectors of buffer `id` have, or the widest access.
   [[nodiscard]] std::size_t alignment_of(sched::BufferId id) const;
+  /// Whether what `load` loads is looked up, element by element.
+  [[nodiscard]] bool gathers(const sched::KernelStep::Load& load) const {
+    return load.viewed && ir::is_gather(plan_.graph().at(load.value).op);
+  }
   void add_vectors(sched::BufferId id, const View& seen, bool of_peers);
   /// Notes whether the slices that `id` is exchanged in begin at multiples of its alignment.
   void add_slices(sched::BufferId id, const abi::Slices& slices);

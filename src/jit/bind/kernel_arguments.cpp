@@ -148,6 +148,7 @@ class ArgumentWriter {
   void put_buckets(Argument) { append(buckets_of(context_.tables, context_.plan, step_)); }
   void put_buffer_rows(Argument) { append(segments_.buffer_rows()); }
   void put_segments(Argument) { append(segments_.argument()); }
+  void put_lookup(Argument argument) { append(context_.plan.lookup(argument.value)); }
   void put_tiles(Argument argument) {
     block_.tiles_.push_back(changing(context_.tiles.at(argument.buffer).argument()));
   }

@@ -15,8 +15,9 @@ View view_of(const ir::Factors& factors, const ir::Part& part, const ir::Part& d
     // What a tensor has for each buffer repeats, too, though not after a fixed number of elements.
     if (factors[own].kind == ir::Factor::Kind::passes) {
       const auto d = static_cast<std::size_t>(factors[own].of_result);
-      view.strides[d] = stride;
-      view.offset += (domain.begin[d] - part.begin[own]) * stride;
+      const std::int64_t step = factors[own].step;
+      view.strides[d] = stride * step;
+      view.offset += (factors[own].begin + domain.begin[d] * step - part.begin[own]) * stride;
     }
     stride *= part.extent[own];
   }
@@ -63,7 +64,19 @@ RankPlan::Placed RankPlan::place(const Shape& shape, const ir::Placements& layou
 }
 
 View RankPlan::view(const sched::KernelStep& step, sched::BufferId id, ir::ValueId through) const {
-  return view_of(sched::factors_in(plan(), step, id, through), buffer_part(id), domain(step));
+  const bool is_reshape = through >= 0 && graph().at(through).op == ir::Op::reshape;
+  return view_of(sched::factors_in(plan(), step, id, through),
+                 is_reshape ? part(through) : buffer_part(id), domain(step));
+}
+
+abi::Lookup RankPlan::lookup(ir::ValueId id) const {
+  const ir::Node& gather = graph().at(id);
+  const ir::ValueId from = gather.operands.front();
+  const int dim = gather.attributes.dim;
+  return {.extent = extents(from)[dim],
+          .first = part(from).begin[dim],
+          .count = part(from).extent[dim],
+          .stride = row_of(part(from), dim + 1)};
 }
 
 View RankPlan::view_of_whole(const sched::KernelStep& step, ir::ValueId id) const {

@@ -85,6 +85,8 @@ class RankPlan {
   [[nodiscard]] View view(const sched::KernelStep& step, sched::BufferId id,
                           ir::ValueId through = -1) const;
   [[nodiscard]] View view_of_whole(const sched::KernelStep& step, ir::ValueId id) const;
+  /// Where take `id` finds what its indices name.
+  [[nodiscard]] abi::Lookup lookup(ir::ValueId id) const;
   /// What the kernel of `step`, which has mailboxes, exchanges with this rank's group.
   [[nodiscard]] abi::Slices slices(const sched::KernelStep& step) const;
 

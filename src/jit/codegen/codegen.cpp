@@ -30,6 +30,7 @@ std::vector<std::string> prelude_files(std::string_view target,
   // A header of the same name in host/ is for blocks of one lane.
   for (const std::string& header : headers) {
     if (header == "functions.h" && target != "cuda") add({"host/math.h", "host/waves.h"});
+    if (header == "lookups.h") add({"abi/lookups.h"});
     const std::string of_host = "host/" + header;
     names.push_back(target == "host" && !prelude_file(of_host).empty() ? of_host : header);
   }

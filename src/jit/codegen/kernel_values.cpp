@@ -159,6 +159,15 @@ std::string KernelWriter::dropout(ValueId value) {
       node.dtype);
 }
 
+std::string KernelWriter::take(ValueId value) {
+  const Node& node = graph().at(value);
+  const ValueId numbers = node.operands[1];
+  const std::string lookup =
+      argument({KernelArgument::Kind::lookup, node.name + "_lookup", -1, value});
+  return fmt::format("{}(taken({}, {}, {}))", lane_type(node.dtype), gathered_.at(value),
+                     read(numbers, graph().at(numbers).dtype), lookup);
+}
+
 std::string KernelWriter::halves(const Node& node) {
   const std::string name = std::string(to_string(node.op)) + "_";
   const std::string first = read(node.operands[0], graph().at(node.operands[0]).dtype);
@@ -169,9 +178,22 @@ std::string KernelWriter::halves(const Node& node) {
   return rounded(bits, node.dtype);
 }
 
+std::string KernelWriter::conversion(const Node& node) {
+  const Node& from = graph().at(resolve(node.operands[0]));
+  const std::string operand = read(node.operands[0], from.dtype);
+  const std::string_view type = lane_type(node.dtype);
+  if (node.dtype == DType::boolean) return fmt::format("{}({} != 0)", type, operand);
+  if (is_float(from.dtype) && is_integer(node.dtype)) return to_integer(operand, node.dtype);
+  if (is_16_bit(node.dtype) && exceeds_f32(from.dtype)) return rounded(operand, node.dtype);
+  const bool to_float = is_integer(from.dtype) && is_float(node.dtype);
+  const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
+  return rounded(fmt::format("{}({})", convert, operand), node.dtype);
+}
+
 std::string KernelWriter::expression(ValueId value) {
   const Node& node = graph().at(value);
   if (node.op == Op::iota) return placed_.at(value);
+  if (node.op == Op::take) return take(value);
   if (node.op == Op::dropout) return dropout(value);
   if (node.op == Op::stochastic_cast) {
     return fmt::format("stochastic_cast_({}, {})", read(node.operands[0], DType::f32),
@@ -179,17 +201,7 @@ std::string KernelWriter::expression(ValueId value) {
   }
   if (node.op == Op::upper_half || node.op == Op::lower_half || node.op == Op::join_halves)
     return halves(node);
-  if (node.op == Op::cast || node.op == Op::copy) {
-    const Node& from = graph().at(resolve(node.operands[0]));
-    const std::string operand = read(node.operands[0], from.dtype);
-    const std::string_view type = lane_type(node.dtype);
-    if (node.dtype == DType::boolean) return fmt::format("{}({} != 0)", type, operand);
-    if (is_float(from.dtype) && is_integer(node.dtype)) return to_integer(operand, node.dtype);
-    if (is_16_bit(node.dtype) && exceeds_f32(from.dtype)) return rounded(operand, node.dtype);
-    const bool to_float = is_integer(from.dtype) && is_float(node.dtype);
-    const std::string convert = to_float ? fmt::format("to_float<{}>", type) : std::string(type);
-    return rounded(fmt::format("{}({})", convert, operand), node.dtype);
-  }
+  if (node.op == Op::cast || node.op == Op::copy) return conversion(node);
   if (ir::hands_on(node.op)) {
     const ValueId from = resolve(node.operands[0]);
     return graph().at(from).weak ? read_number(from, node.dtype, true) : read(from, node.dtype);

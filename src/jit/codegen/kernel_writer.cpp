@@ -212,14 +212,17 @@ KernelWriter::Along KernelWriter::along_row(const ir::Factors& factors) const {
     return factor.kind != ir::Factor::Kind::repeats && factor.of_result == last;
   };
   if (std::ranges::none_of(factors, is_row)) return Along::repeats;
-  return is_row(factors.back()) ? Along::follows : Along::strides;
+  const ir::Factor& own = factors.back();
+  return is_row(own) && own.step == 1 ? Along::follows : Along::strides;
 }
 
 std::string KernelWriter::strided_index(const ir::Factors& factors, const std::string& name,
                                         int dims, BufferId buffer, ValueId value) {
   std::string text = argument({KernelArgument::Kind::offset, name + "_at", buffer, value});
   for (const ir::Factor& factor : factors) {
-    if (factor.kind == ir::Factor::Kind::repeats || factor.of_result >= dims) continue;
+    if (factor.kind == ir::Factor::Kind::repeats || factor.of_result < 0 ||
+        factor.of_result >= dims)
+      continue;
     text += " + c" + std::to_string(factor.of_result) + " * " +
             stride(name, factor.of_result, buffer, value);
   }
@@ -242,6 +245,18 @@ std::string KernelWriter::load_of_row(const Load& load, const std::string& row,
   const int last = static_cast<int>(domain().shape.size()) - 1;
   const std::string apart = stride(buffer(load.buffer).name, last, load.buffer, load.view());
   return fmt::format("load_strided<N>({} * {}, {})", data, apart, apart);
+}
+
+void KernelWriter::gather_from(const Load& load, const std::string& row, const std::string& at) {
+  std::string first = pointer(load.buffer) + " + " + row;
+  const Along along = along_row(load);
+  if (along != Along::repeats) {
+    const int last = static_cast<int>(domain().shape.size()) - 1;
+    const std::string apart = stride(buffer(load.buffer).name, last, load.buffer, load.view());
+    first += along == Along::follows ? fmt::format(" + {} + l", at)
+                                     : fmt::format(" + ({} + l) * {}", at, apart);
+  }
+  gathered_[load.value] = first;
 }
 
 std::string KernelWriter::label(ValueId value) const {
@@ -322,6 +337,7 @@ KernelText KernelWriter::finish(const std::string& body, std::vector<std::string
   if (tells_buffers_in(step_, graph())) headers.emplace_back("buffers.h");
   if (std::ranges::any_of(loads_, [&](const Load& load) { return is_strided(load); }))
     headers.emplace_back("strided.h");
+  if (!gathered_.empty()) headers.emplace_back("lookups.h");
   if (calls_functions(body)) headers.emplace_back("functions.h");
   const int barriers = step_.is_collective ? static_cast<int>(step_.phases.size()) + 1 : 0;
   return {step_.name,   entry(), std::move(source), std::move(headers), arguments_, barriers,

@@ -101,6 +101,13 @@ class KernelWriter {
   /// stored; it does not repeat.
   std::string load_of_row(const Load& load, const std::string& row, const std::string& at);
 
+  /// Whether `load` is of what a member gathers from.
+  [[nodiscard]] bool gathers(const Load& load) const {
+    return load.viewed && ir::is_gather(graph().at(load.value).op);
+  }
+  /// Says that the lane at `at` of a row which begins at `row` gathers by `load` from there.
+  void gather_from(const Load& load, const std::string& row, const std::string& at);
+
   /// Says that `value` is held in `variable(value)` from here on.
   void define(ir::ValueId value) { defined_.insert(value); }
   /// Statements that compute the elementwise ones of `members`, each line starting with `indent`;
@@ -154,6 +161,9 @@ class KernelWriter {
   /// Whether the result of a pointwise op may be no value of its dtype.
   [[nodiscard]] bool needs_rounding(const ir::Node& node) const;
   [[nodiscard]] std::string dropout(ir::ValueId value);
+  [[nodiscard]] std::string take(ir::ValueId value);
+  /// The operand of a cast or a copy in its dtype.
+  [[nodiscard]] std::string conversion(const ir::Node& node);
   /// The text of an op that takes an f32 apart, or puts it together.
   [[nodiscard]] std::string halves(const ir::Node& node);
   /// The argument for how far apart elements along dimension `dim` of the domain are.
@@ -183,7 +193,8 @@ class KernelWriter {
   std::set<std::string> names_;
   std::map<ir::ValueId, std::string> variables_;
   std::map<ir::ValueId, std::string> inlined_;
-  std::map<ir::ValueId, std::string> placed_;  ///< index or random word of what is computed
+  std::map<ir::ValueId, std::string> placed_;    ///< index or random word of what is computed
+  std::map<ir::ValueId, std::string> gathered_;  ///< by take: where its first index is
   std::string random_variables_;
   std::set<ir::ValueId> defined_;
   std::vector<KernelArgument> arguments_;

@@ -109,6 +109,10 @@ std::string PointwiseKernel::write_loads(const sched::KernelStep::Phase& phase,
       from_vectors_.push_back({step_.combine, writer_.rounded(total, combine.dtype)});
       continue;
     }
+    if (writer_.gathers(load)) {
+      writer_.gather_from(load, row_of(load.buffer, load.view()), "i");
+      continue;
+    }
     if (!linear_ && writer_.along_row(load) == Along::repeats) {
       const std::string row = row_of(load.buffer, load.view());
       const std::string pointer = writer_.pointer(load.buffer);

@@ -76,6 +76,7 @@ class ReductionKernel {
   }
   [[nodiscard]] bool loads_linear() const {
     return writer_.members_linear() && std::ranges::all_of(phase_.loads, [&](const auto& load) {
+             if (writer_.gathers(load)) return false;
              const sched::PlanBuffer& buffer = writer_.buffer(load.buffer);
              return (!load.viewed && writer_.is_linear(buffer.shape, buffer.layout)) ||
                     repeats_everywhere(buffer.shape) || writer_.is_of_buffers(buffer.shape);
@@ -339,7 +340,7 @@ class ReductionKernel {
                                  writer_.pointer(load.buffer));
       return;
     }
-    const bool repeated = repeats(load);
+    const bool repeated = !writer_.gathers(load) && repeats(load);
     if (!linear_ || repeated) {
       const int dims = linear_ ? 0 : rank() - row_dims_;
       std::string& row = rows_[{load.buffer, load.view()}];
@@ -349,6 +350,7 @@ class ReductionKernel {
                                  writer_.strided_index(dims, load.buffer, load.view()));
     }
     const std::string pointer = writer_.pointer(load.buffer);
+    if (writer_.gathers(load)) return writer_.gather_from(load, row_of(load), at);
     writer_.define(load.value);
     if (repeated) {
       text.vector +=

@@ -216,10 +216,43 @@ void require_apart(Bound& bound) {
   }
 }
 
+/// What is wrong with this rank's indices; empty: nothing.
+std::string wrong_index(Bound& bound, const ReadTensor& read) {
+  const sched::Plan& plan = bound.plan.plan();
+  for (const sched::IndexRange& range : plan.ranges) {
+    const sched::PlanBuffer& buffer = plan.buffers[range.buffer];
+    const std::size_t count = bound.tensors[range.buffer].count;
+    std::vector<std::byte> elements(count * bound.plan.element_size(range.buffer));
+    read(range.buffer, elements);
+    const std::int64_t extent = ir::global_extents({range.extent}, bound.plan.sizes()).front();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto index = static_cast<std::int64_t>(load_element(buffer.dtype, elements.data(), i));
+      if ((index >= 0 && index < extent) || index == range.also) continue;
+      const std::string also =
+          range.also < 0 || range.also >= extent ? fmt::format(", or {}", range.also) : "";
+      return fmt::format(
+          "{} '{}' has {} as element {} of the part of rank {}; its elements are from 0 to {}{} "
+          "(COCONET_CHECK)",
+          buffer.role == sched::PlanBuffer::Role::input ? "input" : "state", buffer.name, index, i,
+          bound.comm().rank(), extent - 1, also);
+    }
+  }
+  return "";
+}
+
+/// Collective.
+void require_in_range(Bound& bound, const ReadTensor& read) {
+  if (bound.plan.plan().ranges.empty()) return;
+  for (const std::string& wrong : bound.comm().all_gather(wrong_index(bound, read))) {
+    if (!wrong.empty()) throw BackendError(wrong);
+  }
+}
+
 }  // namespace
 
 void check_step(Bound& bound, const ReadTensor& read) {
   if (bound.comm().in_one_process()) require_apart(bound);
+  require_in_range(bound, read);
   Comparison(bound, read).require_same();
 }
 

@@ -15,7 +15,8 @@ using ReadTensor = std::function<void(sched::BufferId id, std::span<std::byte> t
 /// Collective, before a step of `bound`, all of whose tensors have memory. Throws the same on every
 /// rank: CommError naming the first input or state whose elements differ between ranks that hold
 /// the same part of it, which ranks, and where; BackendError where ranks that are threads of one
-/// process have memory in common that one of them writes.
+/// process have memory in common that one of them writes, or an element
+/// names no index of the dimension that it is an index of.
 void check_step(Bound& bound, const ReadTensor& read);
 
 }  // namespace coconet::jit

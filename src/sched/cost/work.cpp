@@ -46,15 +46,20 @@ class Counter {
     for (const KernelStep::Phase& phase : step.phases) {
       for (const KernelStep::Load& load : phase.loads) {
         const ir::Factors factors = factors_in(plan_, step, load.buffer, load.view());
-        if (!load.combined) work.bytes += bytes_within(load.buffer, factors, domain);
-        work.jumps +=
-            jumps_within(load.buffer, factors, domain) * (load.combined ? ranks_of(step) : 1);
+        const Seen seen = seen_in(plan_, load.buffer, load.view());
+        const double bytes = bytes_within(load.buffer, seen, factors, domain);
+        if (load.viewed && ir::is_gather(graph_.at(load.value).op)) {
+          work.bytes += std::min(bytes, elements * static_cast<double>(size_of(work.dtype)));
+          continue;
+        }
+        if (!load.combined) work.bytes += bytes;
+        work.jumps += jumps_within(seen, factors, domain) * (load.combined ? ranks_of(step) : 1);
       }
       for (const KernelStep::Store& store : phase.stores) {
         const ir::Factors factors = factors_in(plan_, step, store.buffer);
-        if (!store.spread) work.bytes += bytes_within(store.buffer, factors, domain);
-        work.jumps +=
-            jumps_within(store.buffer, factors, domain) * (store.spread ? ranks_of(step) : 1);
+        const Seen seen = seen_in(plan_, store.buffer);
+        if (!store.spread) work.bytes += bytes_within(store.buffer, seen, factors, domain);
+        work.jumps += jumps_within(seen, factors, domain) * (store.spread ? ranks_of(step) : 1);
       }
       for (const ValueId id : phase.members)
         work.operations += cost_of(graph_.at(id).op) * elements;
@@ -129,29 +134,28 @@ class Counter {
 
   /// Bytes of `id` that a pass over the part of `domain` touches: a dimension that repeats once, a
   /// replicated one where the part is.
-  [[nodiscard]] double bytes_within(BufferId id, const ir::Factors& factors,
+  [[nodiscard]] double bytes_within(BufferId id, const Seen& seen, const ir::Factors& factors,
                                     const Extents& domain) const {
-    const PlanBuffer& buffer = plan_.buffers[id];
-    const Extents extents = ir::global_extents(buffer.shape, sizes_);
+    const Extents extents = ir::global_extents(seen.shape, sizes_);
     std::int64_t elements = 1;
     for (std::size_t d = 0; d < extents.size(); ++d) {
       const bool passes = factors[d].kind == ir::Factor::Kind::passes;
       const auto to = static_cast<std::size_t>(factors[d].of_result);
       elements *= passes ? std::min(extents[d], domain[to]) : extents[d];
     }
-    return static_cast<double>(elements) * static_cast<double>(size_of(buffer.dtype));
+    return static_cast<double>(elements) * static_cast<double>(size_of(plan_.buffers[id].dtype));
   }
 
   [[nodiscard]] double ranks_of(const KernelStep& step) const {
     return graph_.mesh.axes()[step.axis].size;
   }
 
-  /// Parts of rows of `id` that a pass over `domain` touches, where it touches only parts.
-  [[nodiscard]] double jumps_within(BufferId id, const ir::Factors& factors,
+  /// Parts of rows of what is `seen` that a pass over `domain` touches, where it touches only
+  /// parts.
+  [[nodiscard]] double jumps_within(const Seen& seen, const ir::Factors& factors,
                                     const Extents& domain) const {
-    const PlanBuffer& buffer = plan_.buffers[id];
     const Extents held =
-        ir::part_of(graph_.mesh, buffer.layout, ir::global_extents(buffer.shape, sizes_), 0).extent;
+        ir::part_of(graph_.mesh, seen.layout, ir::global_extents(seen.shape, sizes_), 0).extent;
     double rows = 1;
     bool is_cut = false;
     for (std::size_t d = held.size(); d-- > 0;) {

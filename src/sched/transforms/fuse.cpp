@@ -182,7 +182,7 @@ void add_operands(const Graph& graph, std::set<ValueId>& members) {
     for (const ValueId user : users[id]) {
       const bool inside = members.contains(user) && user != collective.combine;
       needed = needed || inside;
-      viewed = viewed || (inside && ir::is_view(graph.at(user).op));
+      viewed = viewed || (inside && ir::reads_elsewhere(graph.at(user), id));
       shared = shared || !inside;
       waits = waits || awaited[user] || (!inside && members.contains(user)) ||
               (graph.fusion_of(user) != nullptr && before.contains(graph.fusion_of(user)));

@@ -141,7 +141,7 @@ class Proposals {
   [[nodiscard]] bool divides(ValueId made, ValueId reader) const {
     const ir::OpKind kind = ir::kind_of(graph_.at(made).op);
     return kind == ir::OpKind::reduction || kind == ir::OpKind::product ||
-           kind == ir::OpKind::collective || ir::is_view(graph_.at(reader).op);
+           kind == ir::OpKind::collective || ir::reads_elsewhere(graph_.at(reader), made);
   }
   /// Whether update `id` only writes what a collective makes, which then needs no kernel.
   [[nodiscard]] bool only_writes(ValueId id) const {

@@ -36,8 +36,10 @@ std::vector<Edit> edits(const Mesh& mesh) {
     all.push_back([=](ir::Node& node) { node.attributes.permutation = permutation; });
   for (const char* letters : {"ij,ik->jk", "ij,ji->i"})
     all.push_back([=](ir::Node& node) { node.attributes.letters = letters; });
-  for (const Shape& shape :
-       {Shape{Dim("m", 0), Dim("n", 0)}, {3, Dim("n", 0), Dim("m", 0)}, {Dim("n", 0), 1}})
+  for (const Shape& shape : {Shape{Dim("m", 0), Dim("n", 0)},
+                             {3, Dim("n", 0), Dim("m", 0)},
+                             {Dim("n", 0), 1},
+                             {2, 2, 6}})
     all.push_back([=](ir::Node& node) { node.attributes.shape = shape; });
   const int last = mesh.axes().front().size - 1;
   all.insert(all.end(), {
@@ -48,6 +50,11 @@ std::vector<Edit> edits(const Mesh& mesh) {
                             [](ir::Node& node) { node.attributes.transpose_a = true; },
                             [](ir::Node& node) { node.attributes.transpose_b = true; },
                             [](ir::Node& node) { node.attributes.inserted = {1}; },
+                            [](ir::Node& node) { node.attributes.begin = 1; },
+                            [](ir::Node& node) { node.attributes.end = 4; },
+                            [](ir::Node& node) { node.attributes.step = 2; },
+                            [](ir::Node& node) { node.attributes.before = 1; },
+                            [](ir::Node& node) { node.attributes.after = 2; },
                             [](ir::Node& node) { node.attributes.probability = 0.5; },
                             [](ir::Node& node) { node.attributes.seed = 7; },
                         });
@@ -148,6 +155,8 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
   const Value line = program.state("line", dtype, {n}, replicated);
   const Value upper = program.state("upper", bf16, shape_, layout_);
   const Value lower = program.state("lower", i16, shape_, layout_);
+  const Value stated = program.state("stated", dtype, {4, 6}, layout_);
+  const Value indices = program.state("indices", i32, {3, 1}, replicated);
   const Value number = program.scalar("t");  // the number of the step
   of_tensors = {{ir::id_of(s), ir::id_of(turned)},
                 {ir::id_of(s), ir::id_of(s)},
@@ -155,6 +164,8 @@ OperandPool::OperandPool(const Mesh& mesh, DType dtype, const ir::Placements& la
                 {ir::id_of(written), ir::id_of(g)},
                 {ir::id_of(s), ir::id_of(number)},
                 {ir::id_of(upper), ir::id_of(lower)},
+                {ir::id_of(stated), ir::id_of(indices)},
+                {ir::id_of(indices)},
                 {ir::id_of(of_buffers)},
                 {ir::id_of(line)},
                 {ir::id_of(number)}};

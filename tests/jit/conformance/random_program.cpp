@@ -103,7 +103,11 @@ class Author {
     constexpr std::int64_t lengths[] = {1, 2, 3, 5, 16, 17, 40, 130};
     made_.in_rank_order = !family_.whole && genes_.one_in(2);
     made_.sizes = {{"n", genes_.any(lengths)}, {"m", genes_.any(lengths)}};
-    const Dim n = program().dim("n"), m = program().dim("m");
+    Dim n = program().dim("n"), m = program().dim("m");
+    if (genes_.one_in(3)) {  // as windows and pads need them
+      n = Dim(made_.sizes.at("n"));
+      m = Dim(made_.sizes.at("m"));
+    }
     shapes_ = genes_.one_in(2) ? std::vector<Shape>{{n, m}, {m}, {n, 1}, {1, m}, {m, n}, {}}
                                : std::vector<Shape>{{n}, {n}, {1}, {}};
   }
@@ -291,6 +295,11 @@ class Author {
     }
     attributes.inserted = {static_cast<int>(genes_.below(rank + 1))};
     attributes.shape = genes_.any(shapes_);
+    attributes.begin = static_cast<std::int64_t>(genes_.below(4));
+    attributes.end = attributes.begin + 1 + static_cast<std::int64_t>(genes_.below(20));
+    attributes.step = 1 + static_cast<int>(genes_.below(3));
+    attributes.before = static_cast<std::int64_t>(genes_.below(5));
+    attributes.after = static_cast<std::int64_t>(genes_.below(20));
     attributes.keep_dims = genes_.one_in(2);
     attributes.transpose_a = genes_.one_in(2);
     attributes.transpose_b = genes_.one_in(2);
@@ -351,6 +360,12 @@ class Author {
     node.op = genes_.any(ops);
     node.attributes = random_attributes(from.value.shape().size());
     if (node.op == ir::Op::dropout) other = {step_number(), 1, true};
+    if (node.op == ir::Op::take) {
+      const std::size_t behind = from.value.shape().size() - 1 - (node.attributes.dim > 0 ? 1 : 0);
+      Shape places{5};
+      if (behind < 2) places.resize(1 + behind, Dim(1));
+      other = {genes_.any(std::array{2, 3}) * program().iota(places) - 1, 20, true};
+    }
     const ir::ValueId id =
         try_append(graph(), node, {ir::id_of(from.value), ir::id_of(other.value)});
     if (id < 0) return;

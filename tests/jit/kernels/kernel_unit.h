@@ -25,6 +25,7 @@ inline jit::KernelBatch unit_with_all_headers(std::string_view target) {
                                       "columns.h",
                                       "rows.h",
                                       "strided.h",
+                                      "lookups.h",
                                       "functions.h"};
   const auto add = [&](std::string_view header) {
     if (!header.empty() && std::ranges::find(headers, header) == headers.end())

@@ -175,6 +175,33 @@ TEST_CASE("ranks that are threads may not share memory that one of them writes")
   }));
 }
 
+TEST_CASE("an index that is none is told, with its place, and steps with others go on") {
+  const auto all = outcomes(2, [](World& world) {
+    Program program("step", Mesh::over(world));
+    const Value table = program.state("table", f32, {5, 2}, replicated);
+    const Value tokens = program.input("tokens", i32, {4}, sliced(0));
+    const Value labels = program.input("labels", i64, {4}, sliced(0));
+    program.output("loss", cross_entropy(take(table, tokens), labels));
+    Executable step = compile(program, Schedule("none"), world);
+    const auto run = [&](const std::vector<std::int32_t>& of_tokens,
+                         const std::vector<std::int64_t>& of_labels) {
+      step.write_whole("tokens", of_tokens);
+      step.write_whole("labels", of_labels);
+      step.run({});
+    };
+    run({0, 4, 1, 2}, {0, 1, -100, 0});
+    CHECK_THROWS_WITH(run({0, 4, 1, 5}, {0, 1, -100, 0}),
+                      "input 'tokens' has 5 as element 1 of the part of rank 1; its elements are "
+                      "from 0 to 4 (COCONET_CHECK)");
+    CHECK_THROWS_WITH(run({0, 4, 1, 3}, {2, 1, -100, 0}),
+                      "input 'labels' has 2 as element 0 of the part of rank 0; its elements are "
+                      "from 0 to 1, or -100 (COCONET_CHECK)");
+    run({3, 3, 3, 3}, {-100, -100, -100, -100});
+    CHECK(step.scalar_of<float>("loss") == 0);
+  });
+  require_none(all);
+}
+
 TEST_CASE("with the check a rank that cannot run, or has other scalars, is heard of as ever") {
   std::vector<RankOutcome> wrong(2), other(2);
   require_none(outcomes(2, [&](World& world) {
