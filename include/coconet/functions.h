@@ -51,6 +51,12 @@ namespace coconet {
 /// and sliced again. Throws ProgramError for a number or a dimension that is none.
 [[nodiscard]] COCONET_API Value shift(const Value& value, int dim, std::int64_t by);
 
+/// The sums of the elements of `value` along dimension `dim` up to each, as numpy.cumsum(value,
+/// dim), or with `reversed` from each on: of floats rounded as sums of halves are, 16-bit ones in
+/// f32. The program states the extent. A dimension that is sliced is gathered and sliced again.
+/// Throws ProgramError for a number or a dimension that is none.
+[[nodiscard]] COCONET_API Value cumsum(const Value& value, int dim = -1, bool reversed = false);
+
 /// The index along dimension `dim` of the largest element, the first of several, in i64, as
 /// numpy.argmax(value, dim): of the first NaN where there is one. The dimension may be sliced.
 [[nodiscard]] COCONET_API Value argmax(const Value& value, int dim = -1);

@@ -105,23 +105,43 @@ Value concatenate(const std::vector<Value>& values, int dim) {
   return result;
 }
 
+namespace {
+
+/// `value`, of which every rank has all along dimension `dim`, moved by `by`.
+Value moved(const Value& value, int dim, std::int64_t by) {
+  const std::int64_t extent = value.shape()[dim].extent;
+  if (by <= -extent || by >= extent)
+    return select(places_of(value, dim, counting(extent)) < 0, value, 0);
+  if (by > 0) return pad(window(value, dim, 0, extent - by), dim, by, 0);
+  return by == 0 ? value : pad(window(value, dim, -by, extent), dim, 0, -by);
+}
+
+/// `value` with all along dimension `dim` on every rank.
+Value gathered(Value value, int dim) {
+  const std::vector<Mesh::Axis> axes = graph_of(value)->mesh.axes();
+  for (std::size_t axis = axes.size(); axis-- > 0;) {
+    if (value.layout()[axis] == sliced(dim)) value = all_gather(value, axes[axis].name);
+  }
+  return value;
+}
+
+}  // namespace
+
 Value shift(const Value& value, int given, std::int64_t by) {
   const int dim = resolved(value, given, "shift");
-  const std::int64_t extent = stated(value, dim, "shift");
-  const std::vector<Mesh::Axis>& axes = graph_of(value)->mesh.axes();
-  const ir::Placements layout = value.layout();
-  Value whole = value;
-  for (std::size_t axis = axes.size(); axis-- > 0;) {
-    if (layout[axis] == sliced(dim)) whole = all_gather(whole, axes[axis].name);
-  }
-  if (by <= -extent || by >= extent) {
-    whole = select(places_of(whole, dim, counting(extent)) < 0, whole, 0);
-  } else if (by > 0) {
-    whole = pad(window(whole, dim, 0, extent - by), dim, by, 0);
-  } else if (by < 0) {
-    whole = pad(window(whole, dim, -by, extent), dim, 0, -by);
-  }
-  return ir::made_sliced(whole, layout);
+  (void)stated(value, dim, "shift");
+  return ir::made_sliced(moved(gathered(value, dim), dim, by), value.layout());
+}
+
+Value cumsum(const Value& value, int given, bool reversed) {
+  const int dim = resolved(value, given, "cumsum");
+  const std::int64_t extent = stated(value, dim, "cumsum");
+  ir::require_valid(graph_of(value), [&] { return value + value; });
+  Value total = gathered(ir::widened(value), dim);
+  // Of 1, 2, 4 .. elements each.
+  for (std::int64_t before = 1; before < extent; before *= 2)
+    total = total + moved(total, dim, reversed ? -before : before);
+  return ir::narrowed(ir::made_sliced(total, value.layout()), value.dtype());
 }
 
 Value argmax(const Value& value, int dim) {

@@ -156,4 +156,3 @@ TEST_CASE("the gradients of a contraction are contractions") {
   CHECK(text.find("bsh,bsnd->hnd)") != std::string::npos);
   CHECK(text.find("transpose") == std::string::npos);
 }
-

@@ -53,6 +53,10 @@ TEST_CASE("concatenate, shift, argmax and argmin have numpy's elements, of slice
     CHECK(of([](const Value& v) { return shift(v, 0, 1); }) == ir::Data{0, 0, 0, 0, 0, 7, 2, 7});
     CHECK(of([](const Value& v) { return shift(v, 1, 0) * 1; }) == x);
     CHECK(of([](const Value& v) { return shift(v, 1, 4); }) == ir::Data(8, 0));
+    CHECK(of([](const Value& v) { return cumsum(v); }) == ir::Data{0, 7, 9, 16, 4, -1, 5, 0});
+    CHECK(of([](const Value& v) { return cumsum(v, -1, true); }) ==
+          ir::Data{16, 16, 9, 7, 0, -4, 1, -5});
+    CHECK(of([](const Value& v) { return cumsum(v, 0); }) == ir::Data{0, 7, 2, 7, 4, 2, 8, 2});
     CHECK(of([](const Value& v) { return argmax(v); }) == ir::Data{1, 2});
     CHECK(of([](const Value& v) { return argmin(v); }) == ir::Data{0, 1});
     CHECK(of([](const Value& v) { return argmax(v, 0); }) == ir::Data{1, 0, 1, 0});
@@ -91,6 +95,7 @@ TEST_CASE("what is put elsewhere has the derivative of where it comes from") {
     const Value whole = placement == replicated ? x : all_gather(x);
     const Value loss = sum(sin(shift(x, 0, 1) * y)) + sum(sin(shift(x, 1, -2))) +
                        sum(sin(concatenate({whole, y, whole}, 1))) + sum(sin(rotary(whole, 0))) +
+                       sum(sin(cumsum(x, 1))) + sum(cos(cumsum(x, 0, true))) +
                        sum(sin(window(whole, 1, 1, 4, 2))) +
                        sum(sin(take(whole, 5 - p.iota({7}), 1))) +
                        sum(sin(reshape(whole, {2, 6}) * reshape(y, {2, 6})));
@@ -105,6 +110,7 @@ TEST_CASE("functions that put elements elsewhere say what they do not take") {
               i = p.input("i", i32, {4, 6}, replicated);
   CHECK_THAT(refusal([&] { (void)shift(x, 0, 1); }),
              EndsWith("the extent of dimension 0 is one that the program states, not 'n'"));
+  CHECK_THAT(refusal([&] { (void)cumsum(y > 0); }), Contains("bool"));
   CHECK_THAT(refusal([&] { (void)shift(x, 2, 1); }),
              EndsWith("shift: x: f32[n, 6] sliced(0); it takes a tensor, and has no dimension 2"));
   CHECK_THAT(refusal([&] {

@@ -89,12 +89,15 @@ void adjoint_take(Adjoint& at) {
   if (!at.wants(0)) return;
   const int dim = at.node().attributes.dim;
   const Value table = at.operand(0), gradient = at.whole();
+  // As the application gave them, so that no other dimensions of them are stored for both passes.
   Value numbers = at.operand(1);
+  const Node given = graph_of(table)->at(id_of(numbers));
+  if (given.op == Op::expand_dims) numbers = value_of(graph_of(table), given.operands.front());
   for (const std::size_t index : {0, 1}) require_alike(at, gradient, index);
   const Dim rows = table.shape()[dim];
   const std::size_t behind = table.shape().size() - static_cast<std::size_t>(dim) - 1;
-  const std::size_t counted = numbers.shape().size() - behind;
-  Shape places = numbers.shape();
+  const std::size_t counted = at.operand(1).shape().size() - behind;
+  Shape places = at.operand(1).shape();
   places.resize(counted);
   places.emplace_back(1);
   numbers = reshape(numbers, places);
