@@ -130,6 +130,15 @@ TEST_CASE("a pipeline runs on ranks that its stages divide, and is planned for t
   CHECK_THAT(printed("explain pipeline_block --show ir"), Contains("{pp: 2, tp: 2}"));
 }
 
+TEST_CASE("a transformer's training step runs with as many layers as asked for") {
+  CHECK_THAT(printed("run gpt --layers 1 --world local:2 --set B=3 --set S=5 --set V=7 --check"),
+             Contains("check passed"));
+  CHECK_THAT(printed("explain gpt --layers 3"), Contains("layer2.mlp.down") && !Contains("layer3"));
+  require_usage_error("run adam --layers 2", "--layers is for the models that ship, not for adam.");
+  require_usage_error("run gpt --schedule fused",
+                      "No schedule ships for gpt; --schedule must be a JSON file, not 'fused'.");
+}
+
 TEST_CASE("programs lists what ships, and --schedules pairs only") {
   const std::string names = printed("programs");
   const std::string pairs = printed("programs --schedules");
