@@ -372,3 +372,24 @@ TEST_CASE("a state that the program has sliced is written without a gather") {
     if (one.op == ir::Op::all_gather) CHECK(one.name == "c.all_gather");
   }
 }
+
+TEST_CASE("what looks along the gathered dimension does not move, along another one it does") {
+  const auto program = [](int dim, const std::function<Value(Program&, const Value&)>& make) {
+    Program p("elsewhere", two_ranks());
+    const Value x = p.input("x", f32, {4, 6}, sliced(dim));
+    p.output("result", make(p, all_gather(x).named("whole")).named("y"));
+    return p;
+  };
+  const Schedule schedule = Schedule().reorder("whole", {"y"});
+  const auto taken = [](Program& p, const Value& x) { return take(x, p.iota({3}), 1); };
+  CHECK(type_of(after(program(0, taken), schedule), "y") == "y: f32[4, 3] sliced(0)");
+  CHECK(reason(program(1, taken), schedule) ==
+        "'y' (take) cannot run on slices: it looks up indices that 'whole' (all_gather) gathers");
+  const auto cut = [](Program&, const Value& x) { return window(x, 1, 0, 5); };
+  CHECK(type_of(after(program(0, cut), schedule), "y") == "y: f32[4, 5] sliced(0)");
+  CHECK_THAT(reason(program(1, cut), schedule),
+             Catch::Contains("cannot run on slices") && Catch::Contains("all_gather it first"));
+  const auto split = [](Program&, const Value& x) { return reshape(x, {4, 2, 3}); };
+  CHECK(type_of(after(program(0, split), schedule), "y") == "y: f32[4, 2, 3] sliced(0)");
+  CHECK_THAT(reason(program(1, split), schedule), Catch::Contains("does not stay as it is"));
+}

@@ -246,6 +246,11 @@ class Reorder {
     const bool stays = whole || is_sliced_as_it_is(id);
     if (!stays) name_slice(id, node);
     const ValueId moved = add_moved(id, std::move(node));
+    const bool is_slice = rewriter_.graph().at(moved).layout[axis_].kind == Placement::Kind::sliced;
+    if (!whole && !is_slice) {
+      throw ScheduleError(quoted(graph_, id) + " cannot run on slices: it looks up indices that " +
+                          quoted(graph_, gather_) + " gathers");
+    }
     if (stays) rewriter_.set(id, moved);
     if (whole) return;
     slice_[id] = moved;
