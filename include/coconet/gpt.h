@@ -2,7 +2,6 @@
 // optimizer and the loss are added as to any other program, which the program `gpt` below does.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "coconet/export.h"

@@ -319,8 +319,8 @@ COCONET_API Value pointwise(std::string_view op, std::initializer_list<Value> op
 /// Throws ProgramError for a number, for no dimensions, or where `dims` names one twice.
 [[nodiscard]] COCONET_API Value expand_dims(const Value& value, const std::vector<int>& dims);
 
-/// numpy's value[begin:end:step] along dimension `dim`, of a stated extent. Like `transpose` it is
-/// read in memory. Throws ProgramError for no element, or where the dimension is sliced.
+/// numpy's value[begin:end:step] along dimension `dim`, of a stated extent; step > 0. Like
+/// `transpose` it is read in memory. Throws ProgramError for indices outside, or if it is sliced.
 [[nodiscard]] COCONET_API Value window(const Value& value, int dim, std::int64_t begin,
                                        std::int64_t end, int step = 1);
 /// `value` with zeros in front of dimension `dim` and behind it, else as `window`.

@@ -168,7 +168,7 @@ ResolvedSpec::ResolvedSpec(const ProgramSpec& spec)
   } else {
     throw no_program(asked_);
   }
-  if (spec.schedule.empty()) return;
+  if (spec.schedule.empty() || spec.schedule == "none") return;
   schedule_name_ = spec.schedule;
   if (schedule_name_ == "auto") {
     schedule_ = Schedule::automatic();

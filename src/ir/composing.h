@@ -2,6 +2,7 @@
 // computed in f32.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 
@@ -24,6 +25,23 @@ void require_valid(const std::shared_ptr<Graph>& graph, Build build) {
   (void)build();
   graph->drop_from(before);
 }
+
+/// What `build` makes; where it throws, the program stays as it was.
+template <class Build>
+Value whole_or_nothing(const std::shared_ptr<Graph>& graph, Build build) {
+  const ValueId before = graph->size();
+  try {
+    return build();
+  } catch (...) {
+    graph->drop_from(before);
+    throw;
+  }
+}
+
+/// Throws ProgramError where `one` and `other` are divided over ranks otherwise than by `goes`,
+/// which an op that is composed would say of values that nobody wrote.
+void require_layouts(const Value& one, const Value& other, std::string_view taker,
+                     const std::function<bool(Placement, Placement)>& goes);
 
 /// Whether `value` is a number rather than a tensor.
 [[nodiscard]] bool is_number(const Value& value);

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <limits>
 
 namespace coconet {
@@ -29,6 +28,18 @@ const std::shared_ptr<Graph>& graph_of(const Value& value, std::string_view take
                     value.constant()));
   }
   return graph_of(value);
+}
+
+void require_layouts(const Value& one, const Value& other, std::string_view taker,
+                     const std::function<bool(Placement, Placement)>& goes) {
+  const Graph& graph = *graph_of(one);
+  for (std::size_t axis = 0; axis < graph.mesh.axes().size(); ++axis) {
+    if (goes(one.layout()[axis], other.layout()[axis])) continue;
+    throw ProgramError(fmt::format(
+        "in program '{}', {}: along axis '{}' {} and {} do not combine; all_gather one of them",
+        graph.name, taker, graph.mesh.axes()[axis].name, describe(graph, id_of(one)),
+        describe(graph, id_of(other))));
+  }
 }
 
 bool is_number(const Value& value) {
@@ -172,24 +183,6 @@ Value swiglu(const Value& gate, const Value& value) {
 
 namespace {
 
-/// Throws where `one` and `other` are divided over ranks otherwise than by `goes`, which an op that
-/// is composed would say of values that nobody wrote.
-void require_layouts(const Value& one, const Value& other, std::string_view taker,
-                     const std::function<bool(Placement, Placement)>& goes) {
-  const ir::Graph& graph = *graph_of(one);
-  for (std::size_t axis = 0; axis < graph.mesh.axes().size(); ++axis) {
-    if (goes(one.layout()[axis], other.layout()[axis])) continue;
-    throw ProgramError(fmt::format(
-        "in program '{}', {}: along axis '{}' {} and {} do not combine; all_gather one of them",
-        graph.name, taker, graph.mesh.axes()[axis].name, ir::describe(graph, ir::id_of(one)),
-        ir::describe(graph, ir::id_of(other))));
-  }
-}
-
-}  // namespace
-
-namespace {
-
 void check_labels(const Value& logits, const Value& labels, const CrossEntropyOptions& options) {
   const auto& graph = graph_of(logits, "cross_entropy");
   ir::require_given(labels, "cross_entropy");
@@ -209,10 +202,11 @@ void check_labels(const Value& logits, const Value& labels, const CrossEntropyOp
                      ir::describe(*graph, ir::id_of(logits))));
   }
   const auto classes = static_cast<int>(of.shape.size()) - 1;
-  require_layouts(logits, labels, "cross_entropy", [&](Placement of_logits, Placement of_labels) {
-    if (of_logits == sliced(classes)) return of_labels == replicated;
-    return of_logits == of_labels || of_logits == replicated || of_labels == replicated;
-  });
+  ir::require_layouts(
+      logits, labels, "cross_entropy", [&](Placement of_logits, Placement of_labels) {
+        if (of_logits == sliced(classes)) return of_labels == replicated;
+        return of_logits == of_labels || of_logits == replicated || of_labels == replicated;
+      });
   const std::int64_t most =
       by.dtype == i32 ? std::numeric_limits<std::int32_t>::max() : std::int64_t{1} << 53;
   if (options.ignored_label > most || options.ignored_label < -most) {

@@ -163,16 +163,14 @@ Value expand_dims(const Value& value, const std::vector<int>& dims) {
 
 Value window(const Value& value, int dim, std::int64_t begin, std::int64_t end, int step) {
   const auto& graph = graph_of(value, "window");
-  // From the end, where that is known; a dimension that is none is for the rule to tell.
   const Shape& shape = graph->at(ir::id_of(value)).shape;
   const auto rank = static_cast<int>(shape.size());
-  if (dim < 0) dim += rank;
-  const std::int64_t extent = dim >= 0 && dim < rank ? shape[dim].extent : 0;
+  const bool is_known = dim >= -rank && dim < rank;
+  const std::int64_t extent = is_known ? shape[dim < 0 ? dim + rank : dim].extent : 0;
+  // From the end, where it goes that far; what is no index is for the rule to tell.
+  const auto counted = [&](std::int64_t i) { return i < 0 && i >= -extent ? i + extent : i; };
   return append_value(graph, ir::Op::window, {value},
-                      {.dim = dim,
-                       .begin = begin < 0 ? begin + extent : begin,
-                       .end = end < 0 ? end + extent : end,
-                       .step = step});
+                      {.dim = dim, .begin = counted(begin), .end = counted(end), .step = step});
 }
 
 Value reshape(const Value& value, Shape shape) {
@@ -193,9 +191,8 @@ Value take(const Value& table, const Value& indices, int dim) {
   std::vector<int> ones;
   for (int d = 0; d < behind; ++d) ones.push_back(-1 - d);
   const bool is_tensor = ir::graph_of(indices) && !ir::is_number(indices);
-  const ir::ValueId before = graph->size();
-  try {
-    const bool is_known = dim >= -rank && dim < rank;
+  const bool is_known = dim >= -rank && dim < rank;
+  return ir::whole_or_nothing(graph, [&] {
     Value aligned = indices;
     if (is_tensor && is_known) {
       const Dim extent = graph->at(ir::id_of(table)).shape[dim < 0 ? dim + rank : dim];
@@ -203,10 +200,7 @@ Value take(const Value& table, const Value& indices, int dim) {
       if (!ones.empty()) aligned = expand_dims(aligned, ones);
     }
     return append_value(graph, ir::Op::take, {table, aligned}, {.dim = dim});
-  } catch (...) {
-    graph->drop_from(before);
-    throw;
-  }
+  });
 }
 
 Value expand(const Value& value, const Value& like) {

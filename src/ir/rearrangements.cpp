@@ -61,6 +61,10 @@ std::int64_t stated(const Value& value, int dim, std::string_view function) {
 
 Value first_of(Reduction reduction, const Value& value, int given, std::string_view function) {
   const int dim = resolved(value, given, function);
+  if (value.dtype() == boolean) {
+    fail(*graph_of(value), function,
+         ir::describe(*graph_of(value), ir::id_of(value)) + "; it takes numbers: cast it to i8");
+  }
   const Value extreme = Reducer{reduction}(value, {dim}, true);
   const Value places = places_of(value, dim, i64);
   Value is_extreme = equal(value, extreme);
@@ -87,22 +91,27 @@ Value concatenate(const std::vector<Value>& values, int dim) {
                        ir::describe(*graph, ir::id_of(values.front())),
                        ir::describe(*graph, ir::id_of(value)), along));
     }
+    ir::require_layouts(values.front(), value, "concatenate", [](Placement one, Placement other) {
+      return one == other || one == replicated || other == replicated;
+    });
     total += stated(value, along, "concatenate");
   }
-  Value result;
-  std::int64_t begin = 0;
-  for (const Value& value : values) {
-    const std::int64_t end = begin + value.shape()[along].extent;
-    const Value padded = pad(value, along, begin, total - end);
-    if (begin > 0) {
-      const Value is_before = places_of(padded, along, counting(total)) < begin;
-      result = select(is_before, result, padded);
-    } else {
-      result = padded;
+  return ir::whole_or_nothing(graph, [&] {
+    Value result;
+    std::int64_t begin = 0;
+    for (const Value& value : values) {
+      const std::int64_t end = begin + value.shape()[along].extent;
+      const Value padded = pad(value, along, begin, total - end);
+      if (begin > 0) {
+        const Value is_before = places_of(padded, along, counting(total)) < begin;
+        result = select(is_before, result, padded);
+      } else {
+        result = padded;
+      }
+      begin = end;
     }
-    begin = end;
-  }
-  return result;
+    return result;
+  });
 }
 
 namespace {
@@ -162,6 +171,8 @@ Value rotary(const Value& value, int given, double base) {
                      "positions along another one",
                      ir::describe(*graph_of(value), ir::id_of(value))));
   }
+  if (!(base > 0) || !std::isfinite(base))
+    fail(*graph_of(value), "rotary", fmt::format("base is {}; it must be above 0", base));
   const Value x = ir::widened(value);
   const std::int64_t half = width / 2;
   const Value front = window(x, last, 0, half), back = window(x, last, half, width);

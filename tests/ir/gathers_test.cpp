@@ -54,8 +54,11 @@ TEST_CASE("window, pad and reshape change dimensions that every rank has whole")
                       "they are some from 0 to 8 of dimension 2"));
   CHECK_THAT(refusal([&] { (void)window(f.x, 2, 3, 5, 0); }), Contains("from 3 to 5, every 0"));
   CHECK_THAT(refusal([&] { (void)window(f.x, 3, 0, 2); }), Contains("it has 3 dimensions"));
+  CHECK_THAT(refusal([&] { (void)window(f.x, -4, 0, 2); }), Contains("it has 3 dimensions"));
+  CHECK_THAT(refusal([&] { (void)window(f.x, 2, -9, 2); }), Contains("from -9 to 2"));
   CHECK_THAT(refusal([&] { (void)pad(f.x, 2, -1, 0); }),
              EndsWith("has -1 zeros in front and 0 behind; window takes elements away"));
+  CHECK_THAT(refusal([&] { (void)pad(f.x, 2, 1, INT64_MAX - 8); }), Contains("addresses"));
   CHECK_THAT(refusal([&] {
                (void)reshape(f.x, {f.n, 3, 9});
              }),

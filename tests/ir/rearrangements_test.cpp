@@ -119,10 +119,26 @@ TEST_CASE("functions that put elements elsewhere say what they do not take") {
              EndsWith("concatenate: y: f32[4, 5] replicated and i: i32[4, 6] replicated; they "
                       "differ in dimension 1 alone"));
   CHECK_THAT(refusal([&] { (void)concatenate({}); }), Contains("was given none"));
+  const Value own = p.input("own", f32, {4, 5}, local),
+              cut = p.input("cut", f32, {4, 5}, sliced(1));
+  const std::string before = p.str();
+  CHECK_THAT(refusal([&] {
+               (void)concatenate({own, cut});
+             }),
+             EndsWith("concatenate: along axis 'world' own: f32[4, 5] local and cut: f32[4, 5] "
+                      "sliced(1) do not combine; all_gather one of them"));
+  CHECK_THAT(refusal([&] {
+               (void)concatenate({y, cut}, 1);
+             }),
+             Contains("'cut' is f32[4, 5] sliced(1), of which no rank has all along dimension 1"));
+  CHECK(p.str() == before);
   CHECK_THAT(
       refusal([&] { (void)rotary(y, 0); }),
       EndsWith("it takes floats, an even number of them in the last dimension, and positions "
                "along another one"));
+  CHECK_THAT(refusal([&] { (void)rotary(i, 0); }), Contains("it takes floats"));
+  CHECK_THAT(refusal([&] { (void)rotary(x, 0, 0); }), EndsWith("base is 0; it must be above 0"));
+  CHECK_THAT(refusal([&] { (void)argmax(y > 0); }), Contains("it takes numbers: cast it to i8"));
   CHECK_THAT(refusal([&] { (void)rotary(x, 1); }), Contains("positions along another one"));
   CHECK_THAT(refusal([&] { (void)argmax(p.scalar("t")); }), Contains("it takes a tensor"));
 }

@@ -1,6 +1,7 @@
 // The typing rule of reshape: a tensor's elements, in their order, in other dimensions.
 #include <fmt/format.h>
 
+#include "ir/factors.h"
 #include "ir/gradients/adjoint.h"
 #include "ir/ops/infer.h"
 

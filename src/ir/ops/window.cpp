@@ -68,8 +68,15 @@ void infer_pad(const Graph& graph, Node& node) {
          fmt::format("has {} zeros in front and {} behind; window takes elements away", before,
                      after));
   }
+  std::int64_t padded = 0;
+  if (__builtin_add_overflow(before, extent, &padded) ||
+      __builtin_add_overflow(padded, after, &padded)) {
+    fail(graph, node,
+         fmt::format("has {} zeros in front and {} behind, which is more than memory has addresses",
+                     before, after));
+  }
   take_type(node, from);
-  node.shape[node.attributes.dim] = before + extent + after;
+  node.shape[node.attributes.dim] = padded;
   combine_layouts(graph, node);
 }
 

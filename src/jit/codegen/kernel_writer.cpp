@@ -209,7 +209,7 @@ std::string KernelWriter::index_from(const Shape& shape, const ir::Placements& l
 KernelWriter::Along KernelWriter::along_row(const ir::Factors& factors) const {
   const int last = static_cast<int>(domain().shape.size()) - 1;
   const auto is_row = [&](const ir::Factor& factor) {
-    return factor.kind != ir::Factor::Kind::repeats && factor.of_result == last;
+    return factor.kind != ir::Factor::Kind::repeats && last >= 0 && factor.of_result == last;
   };
   if (std::ranges::none_of(factors, is_row)) return Along::repeats;
   const ir::Factor& own = factors.back();

@@ -20,6 +20,7 @@
 #include "coconet/error.h"
 #include "ir/ascii.h"
 #include "ir/collective_halves.h"
+#include "ir/factors.h"
 #include "sched/kernels.h"
 #include "sched/knobs.h"
 #include "sched/refusal.h"

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "ir/ascii.h"
+#include "ir/factors.h"
 #include "sched/kernels.h"
 #include "sched/transforms/fuse.h"
 

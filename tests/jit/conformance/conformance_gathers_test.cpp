@@ -81,6 +81,20 @@ TEST_CASE("a slice of a table gives each rank its share of what is taken") {
                    {{{"n", 9}, {"rows", 4}}, {{"n", 4}, {"rows", 1}}, {{"n", 33}, {"rows", 7}}});
 }
 
+TEST_CASE("a single index takes a single element") {
+  Program program("taken", Mesh({{"world", 2}}));
+  program.dim("n");
+  const Value x = program.state("x", f32, {5}, replicated);
+  const Value y = program.state("y", f32, {5, 3}, replicated);
+  const Value i = program.input("i", i32, {}, replicated);
+  program.output("one", take(x, i).named("one"));
+  program.output("of_row", take(take(y, i), argmax(x)).named("of_row"));
+  program.output("row", take(y, i).named("row"));
+  program.output("last", sum(take(y, i, 1)).named("last"));
+  program.output("flat", reshape(take(x, reshape(i, {1})), {}).named("flat"));
+  require_conforms(program, Schedule("none"), 2, {{{"n", 1}}});
+}
+
 TEST_CASE("kernels of a schedule gather, and write what they gather from afterwards") {
   Program program("gathered", Mesh({{"world", 2}}));
   const Dim n = program.dim("n");
