@@ -28,6 +28,9 @@ struct index {  ///< from 0 on
 struct place {  ///< along a dimension, from 0 on
   using type = std::int64_t;
 };
+struct exception {  ///< nothing where there is none
+  using type = std::optional<std::int64_t>;
+};
 struct seed {
   using type = std::uint64_t;
 };

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "coconet/program.h"
@@ -58,7 +59,8 @@ void require_layouts(const Value& one, const Value& other, std::string_view take
                              const Node& like);
 /// `indices`, integers below `extent` or `also`, which COCONET_CHECK=1 looks at where the
 /// application gives them; what is no tensor of i32 or i64 as it is.
-[[nodiscard]] Value in_range(const Value& indices, const Dim& extent, std::int64_t also = 0);
+[[nodiscard]] Value in_range(const Value& indices, const Dim& extent,
+                             std::optional<std::int64_t> also = {});
 
 /// `value`, a tensor, sliced where `layout` is and it is replicated.
 [[nodiscard]] Value made_sliced(Value value, const Placements& layout);

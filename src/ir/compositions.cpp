@@ -76,12 +76,12 @@ Value expanded(const std::shared_ptr<Graph>& graph, const Value& value, const No
       append(*graph, {.op = Op::expand, .operands = {from}, .attributes = std::move(attributes)}));
 }
 
-Value in_range(const Value& indices, const Dim& extent, std::int64_t also) {
+Value in_range(const Value& indices, const Dim& extent, std::optional<std::int64_t> also) {
   if (is_number(indices) || (indices.dtype() != DType::i32 && indices.dtype() != DType::i64))
     return indices;
   const auto& graph = graph_of(indices);
   Node node{.op = Op::in_range, .operands = {id_of(indices)}};
-  node.attributes.number = static_cast<double>(also);
+  node.attributes.also = also;
   node.attributes.extent = extent;
   return value_of(graph, append(*graph, std::move(node)));
 }

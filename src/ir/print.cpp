@@ -80,6 +80,9 @@ struct AttributeText {
   std::string operator()(attribute::place, std::int64_t place) const {
     return fmt::format("{} {}", key, place);
   }
+  std::string operator()(attribute::exception, std::optional<std::int64_t> number) const {
+    return number ? fmt::format("or {}", *number) : "";
+  }
   std::string operator()(attribute::seed, std::uint64_t seed) const {
     return fmt::format("{} {}", key, seed);
   }

@@ -401,8 +401,7 @@ void add_ranges(const Graph& graph, Plan& plan) {
     const Node& given = graph.at(node.operands.front());
     const auto found = plan.named.find(given.name);
     if (!ir::states_type(given.op) || found == plan.named.end()) continue;
-    plan.ranges.push_back(
-        {found->second, node.attributes.extent, static_cast<std::int64_t>(node.attributes.number)});
+    plan.ranges.push_back({found->second, node.attributes.extent, node.attributes.also});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -120,7 +121,7 @@ struct Overlap {
 struct IndexRange {
   BufferId buffer = -1;
   Dim extent;
-  std::int64_t also = 0;
+  std::optional<std::int64_t> also = {};
 };
 
 struct Plan {

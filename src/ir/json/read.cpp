@@ -252,6 +252,11 @@ class Reader {
     if (const auto given = place.given()) index = given->integer(0);
   }
 
+  void read(attribute::exception, const Place& place, std::optional<std::int64_t>& number) const {
+    if (const auto given = place.given())
+      number = given->integer(std::numeric_limits<std::int64_t>::min());
+  }
+
   void read(attribute::flag, const Place& place, bool& flag) const {
     if (const auto given = place.given()) flag = given->boolean();
   }

@@ -69,6 +69,9 @@ struct AttributeWriter {
   Json operator()(attribute::integer, int number) const { return number; }
   Json operator()(attribute::index, int index) const { return index; }
   Json operator()(attribute::place, std::int64_t place) const { return place; }
+  Json operator()(attribute::exception, std::optional<std::int64_t> number) const {
+    return number ? Json(*number) : Json();
+  }
   Json operator()(attribute::seed, std::uint64_t seed) const { return seed; }
   Json operator()(attribute::flag, bool flag) const { return flag ? Json(true) : Json(); }
   Json operator()(attribute::reduction, Reduction reduction) const { return to_string(reduction); }

@@ -228,8 +228,7 @@ std::string wrong_index(Bound& bound, const ReadTensor& read) {
     for (std::size_t i = 0; i < count; ++i) {
       const auto index = static_cast<std::int64_t>(load_element(buffer.dtype, elements.data(), i));
       if ((index >= 0 && index < extent) || index == range.also) continue;
-      const std::string also =
-          range.also < 0 || range.also >= extent ? fmt::format(", or {}", range.also) : "";
+      const std::string also = range.also ? fmt::format(", or {}", *range.also) : "";
       return fmt::format(
           "{} '{}' has {} as element {} of the part of rank {}; its elements are from 0 to {}{} "
           "(COCONET_CHECK)",

@@ -53,6 +53,7 @@ std::vector<Edit> edits(const Mesh& mesh) {
                             [](ir::Node& node) { node.attributes.begin = 1; },
                             [](ir::Node& node) { node.attributes.end = 4; },
                             [](ir::Node& node) { node.attributes.step = 2; },
+                            [](ir::Node& node) { node.attributes.also = -100; },
                             [](ir::Node& node) { node.attributes.before = 1; },
                             [](ir::Node& node) { node.attributes.after = 2; },
                             [](ir::Node& node) { node.attributes.probability = 0.5; },
