@@ -147,7 +147,8 @@ constexpr Row settings_of_runs[] = {
      read_number<&Config::free_multiprocessors, 0, 1024>},
     {{"COCONET_CHECK", "0 or 1", "0",
       "whether ranks compare, before every step, the elements of inputs and states that they must "
-      "have alike, and whether ranks of one process share memory; slowly, to find mistakes"},
+      "have alike, whether ranks of one process share memory, and whether indices and labels are "
+      "some; slowly, to find mistakes"},
      read<&Config::check>},
     {{"COCONET_CORES", "1 to 1024", "the cores that a rank has for itself",
       "threads over which each rank spreads its kernels, products and collectives on the "
