@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "ir/graph.h"
 
@@ -39,6 +40,10 @@ void take_type(Node& node, const Node& from);
 /// NumPy's broadcast of the shapes of the operands that are tensors. Fails naming the two that do
 /// not agree, and where an operand that is scattered over buffers would be broadcast.
 [[nodiscard]] Shape broadcast_shapes(const Graph& graph, const Node& node);
+
+/// Counts the node's dimension of `from` from 0. Fails when `from` is no tensor in one buffer, or
+/// has no such dimension, which the node `does`: "takes".
+void require_dim(const Graph& graph, Node& node, const Node& from, std::string_view does);
 
 /// Fails where an operand is scattered over buffers and `result` is not its shape: a list of
 /// buffers has no rows, and what reads one has its shape, or is a reduction of it.

@@ -63,6 +63,20 @@ void require_unscattered(const Graph& graph, const Node& node, const Shape& resu
   }
 }
 
+void require_dim(const Graph& graph, Node& node, const Node& from, std::string_view does) {
+  if (from.weak || from.attributes.scattered) {
+    fail(graph, node,
+         operand_text(graph, from) + "; it takes a tensor that is not scattered over buffers");
+  }
+  const auto rank = static_cast<int>(from.shape.size());
+  int& dim = node.attributes.dim;
+  if (dim < 0) dim += rank;
+  if (dim >= 0 && dim < rank) return;
+  fail(graph, node,
+       fmt::format("{} dimension {}, but {}: it has {}, counted from 0", does, dim,
+                   operand_text(graph, from), counted(from.shape.size(), "dimension")));
+}
+
 Shape broadcast_shapes(const Graph& graph, const Node& node) {
   Shape result;
   const Node* widest = nullptr;

@@ -59,18 +59,8 @@ void check_numbers(const Graph& graph, const Node& node, const Node& table, cons
 void infer_take(const Graph& graph, Node& node) {
   const Node& table = operand(graph, node, 0);
   const Node& numbers = operand(graph, node, 1);
-  const auto rank = static_cast<int>(table.shape.size());
-  int& dim = node.attributes.dim;
-  if (table.weak || table.attributes.scattered) {
-    fail(graph, node,
-         operand_text(graph, table) + "; it takes a tensor that is not scattered over buffers");
-  }
-  if (dim < 0) dim += rank;
-  if (dim < 0 || dim >= rank) {
-    fail(graph, node,
-         fmt::format("looks along dimension {}, but {}: it has {}, counted from 0", dim,
-                     operand_text(graph, table), counted(table.shape.size(), "dimension")));
-  }
+  require_dim(graph, node, table, "looks along");
+  const int dim = node.attributes.dim;
   check_numbers(graph, node, table, numbers);
   const auto place = table.shape.begin() + dim;
   Shape shape(table.shape.begin(), place);

@@ -14,18 +14,8 @@ namespace {
 
 /// The extent of the dimension that the node changes, which every rank must have whole.
 std::int64_t whole_extent(const Graph& graph, Node& node, const Node& from) {
-  const auto rank = static_cast<int>(from.shape.size());
-  int& dim = node.attributes.dim;
-  if (from.weak || from.attributes.scattered) {
-    fail(graph, node,
-         operand_text(graph, from) + "; it takes a tensor that is not scattered over buffers");
-  }
-  if (dim < 0) dim += rank;
-  if (dim < 0 || dim >= rank) {
-    fail(graph, node,
-         fmt::format("takes dimension {}, but {}: it has {}, counted from 0", dim,
-                     operand_text(graph, from), counted(from.shape.size(), "dimension")));
-  }
+  require_dim(graph, node, from, "takes");
+  const int dim = node.attributes.dim;
   const Dim& extent = from.shape[dim];
   if (extent.symbolic()) {
     fail(graph, node,

@@ -49,7 +49,8 @@ class Counter {
         const Seen seen = seen_in(plan_, load.buffer, load.view());
         const double bytes = bytes_within(load.buffer, seen, factors, domain);
         if (load.viewed && ir::is_gather(graph_.at(load.value).op)) {
-          work.bytes += std::min(bytes, elements * static_cast<double>(size_of(work.dtype)));
+          const std::size_t size = size_of(plan_.buffers[load.buffer].dtype);
+          work.bytes += std::min(bytes, elements * static_cast<double>(size));
           continue;
         }
         if (!load.combined) work.bytes += bytes;
